@@ -12,8 +12,8 @@ import (
 // BroadcastJobBuilder builds a BroadcastJob.
 type BroadcastJobBuilder struct{ job appsv1beta1.BroadcastJob }
 
-// BroadcastJob begins a BroadcastJob of image app:1 with restartPolicy Never, as the webhook leaves it: with all defaults of the spec
-// outside of the template. Its UID is "uid-" and the name.
+// BroadcastJob starts a BroadcastJob with image app:1 and restartPolicy Never, as the webhook leaves it: with all defaults of the spec except
+// in the template. Its UID is "uid-" plus the name.
 func BroadcastJob(name string) *BroadcastJobBuilder {
 	b := &BroadcastJobBuilder{}
 	b.job.ObjectMeta = metav1.ObjectMeta{
@@ -36,13 +36,13 @@ func BroadcastJob(name string) *BroadcastJobBuilder {
 // Obj returns the BroadcastJob.
 func (b *BroadcastJobBuilder) Obj() *appsv1beta1.BroadcastJob { return &b.job }
 
-// Spec changes the spec by a function, for what has no method of its own.
+// Spec changes the spec with a function, for fields that have no method here.
 func (b *BroadcastJobBuilder) Spec(change func(*appsv1beta1.BroadcastJobSpec)) *BroadcastJobBuilder {
 	change(&b.job.Spec)
 	return b
 }
 
-// Parallelism is a number or a percentage as YAML has it.
+// Parallelism sets a number or a percentage, in YAML notation.
 func (b *BroadcastJobBuilder) Parallelism(n string) *BroadcastJobBuilder {
 	b.job.Spec.Parallelism = new(intstr.Parse(n))
 	return b

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Change reads o by its name, changes it and writes it, again after a conflict with the controllers under test. o is then the
-// object as written.
+// Change reads o by name, changes it and writes it. It retries after a conflict with the controllers under test. Afterwards o is the object
+// as written.
 func Change[T client.Object](tb testing.TB, c client.Client, o T, change func(T)) {
 	tb.Helper()
 	write(tb, c, o, change, func() error { return c.Update(tb.Context(), o) })

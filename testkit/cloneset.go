@@ -13,8 +13,8 @@ import (
 // CloneSetBuilder builds a CloneSet.
 type CloneSetBuilder struct{ set appsv1beta1.CloneSet }
 
-// CloneSet begins a CloneSet of one replica of image app:1, as the webhook leaves it: with all defaults of the spec
-// outside of the template. Its UID is "uid-" and the name.
+// CloneSet starts a CloneSet with one replica of image app:1, as the webhook leaves it: with all defaults of the spec except in the template.
+// Its UID is "uid-" plus the name.
 func CloneSet(name string) *CloneSetBuilder {
 	b := &CloneSetBuilder{}
 	b.set.ObjectMeta = metav1.ObjectMeta{
@@ -44,13 +44,13 @@ func CloneSet(name string) *CloneSetBuilder {
 // Obj returns the CloneSet.
 func (b *CloneSetBuilder) Obj() *appsv1beta1.CloneSet { return &b.set }
 
-// Spec changes the spec by a function, for what has no method of its own.
+// Spec changes the spec with a function, for fields that have no method here.
 func (b *CloneSetBuilder) Spec(change func(*appsv1beta1.CloneSetSpec)) *CloneSetBuilder {
 	change(&b.set.Spec)
 	return b
 }
 
-// Replicas sets the number of pods wanted.
+// Replicas sets the desired number of pods.
 func (b *CloneSetBuilder) Replicas(n int32) *CloneSetBuilder {
 	b.set.Spec.Replicas = &n
 	return b
@@ -68,7 +68,7 @@ func (b *CloneSetBuilder) Policy(p appsv1beta1.PodUpdatePolicy) *CloneSetBuilder
 	return b
 }
 
-// Rolling sets partition, maxUnavailable and maxSurge, each a number or a percentage as in YAML.
+// Rolling sets partition, maxUnavailable and maxSurge, each a number or a percentage in YAML notation.
 func (b *CloneSetBuilder) Rolling(partition, maxUnavailable, maxSurge string) *CloneSetBuilder {
 	ru := b.set.Spec.UpdateStrategy.RollingUpdate
 	ru.Partition = new(intstr.Parse(partition))
@@ -106,7 +106,7 @@ func (b *CloneSetBuilder) PVCs(names ...string) *CloneSetBuilder {
 	return b
 }
 
-// Reuse lets new pods reuse the PVCs of lost pods.
+// Reuse makes new pods reuse the PVCs of lost pods.
 func (b *CloneSetBuilder) Reuse() *CloneSetBuilder {
 	b.set.Spec.ScaleStrategy.EnablePVCReuse = true
 	return b

@@ -12,8 +12,8 @@ import (
 // DaemonSetBuilder builds a DaemonSet.
 type DaemonSetBuilder struct{ set appsv1beta1.DaemonSet }
 
-// DaemonSet begins a DaemonSet of image app:1, as the webhook leaves it: with all defaults of the spec outside of the template.
-// Its UID is "uid-" and the name.
+// DaemonSet starts a DaemonSet with image app:1, as the webhook leaves it: with all defaults of the spec except in the template. Its UID is
+// "uid-" plus the name.
 func DaemonSet(name string) *DaemonSetBuilder {
 	b := &DaemonSetBuilder{}
 	b.set.ObjectMeta = metav1.ObjectMeta{
@@ -42,13 +42,13 @@ func DaemonSet(name string) *DaemonSetBuilder {
 // Obj returns the DaemonSet.
 func (b *DaemonSetBuilder) Obj() *appsv1beta1.DaemonSet { return &b.set }
 
-// Spec changes the spec by a function, for what has no method of its own.
+// Spec changes the spec with a function, for fields that have no method here.
 func (b *DaemonSetBuilder) Spec(change func(*appsv1beta1.DaemonSetSpec)) *DaemonSetBuilder {
 	change(&b.set.Spec)
 	return b
 }
 
-// Rolling changes the rolling update by a function.
+// Rolling changes the rolling update with a function.
 func (b *DaemonSetBuilder) Rolling(change func(*appsv1beta1.DaemonSetRollingUpdateStrategy)) *DaemonSetBuilder {
 	change(b.set.Spec.UpdateStrategy.RollingUpdate)
 	return b
@@ -66,14 +66,14 @@ func (b *DaemonSetBuilder) InPlace() *DaemonSetBuilder {
 	return b
 }
 
-// Budget sets partition, maxUnavailable and maxSurge, each a number or a percentage as YAML has it.
+// Budget sets partition, maxUnavailable and maxSurge, each a number or a percentage in YAML notation.
 func (b *DaemonSetBuilder) Budget(partition, maxUnavailable, maxSurge string) *DaemonSetBuilder {
 	r := b.set.Spec.UpdateStrategy.RollingUpdate
 	r.Partition, r.MaxUnavailable, r.MaxSurge = new(intstr.Parse(partition)), new(intstr.Parse(maxUnavailable)), new(intstr.Parse(maxSurge))
 	return b
 }
 
-// Canary narrows the update to nodes with that label.
+// Canary restricts the update to nodes with that label.
 func (b *DaemonSetBuilder) Canary(key, value string) *DaemonSetBuilder {
 	b.set.Spec.UpdateStrategy.RollingUpdate.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 	return b
@@ -85,7 +85,7 @@ func (b *DaemonSetBuilder) OnDelete() *DaemonSetBuilder {
 	return b
 }
 
-// OnNodes lets pods run only on nodes with that label.
+// OnNodes restricts the pods to nodes with that label.
 func (b *DaemonSetBuilder) OnNodes(key, value string) *DaemonSetBuilder {
 	b.set.Spec.Template.Spec.NodeSelector = map[string]string{key: value}
 	return b

@@ -3,6 +3,6 @@
 //
 //	testkit.Pod("web-a").Rev("web-2").Ready(at).Obj()
 //
-// A builder may be used once: Obj returns the object being built. Package lab runs real clusters, testenv controllers in one, and
-// sim controllers in a simulated one.
+// A builder can be used once: Obj returns the object being built. Package lab runs real clusters, testenv runs controllers in one of them,
+// and sim runs controllers in a simulated cluster.
 package testkit

@@ -2,7 +2,7 @@ package testkit
 
 import "k8s.io/apimachinery/pkg/util/intstr"
 
-// Entries are a list of reserveOrdinals as YAML is decoded: a number is an int, all else a string.
+// Entries returns a reserveOrdinals list as YAML decodes it: a number becomes an int, anything else a string.
 func Entries(list ...any) []intstr.IntOrString {
 	var out []intstr.IntOrString
 	for _, e := range list {

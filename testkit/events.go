@@ -9,7 +9,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// Events is an event.Recorder that keeps what it is given. The zero value is ready; it may be used concurrently.
+// Events is an event.Recorder that keeps the events. The zero value is ready to use. It is safe for concurrent use.
 type Events struct {
 	mu  sync.Mutex
 	all []event.Event
@@ -22,7 +22,7 @@ func (e *Events) Record(_ runtime.Object, one event.Event) {
 	e.all = append(e.all, one)
 }
 
-// All returns the events so far, in the order in which they came.
+// All returns the events so far, in order of arrival.
 func (e *Events) All() []event.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -32,7 +32,7 @@ func (e *Events) All() []event.Event {
 // Reasons returns the reasons of the events so far.
 func (e *Events) Reasons() []string { return Reasons(e.All()) }
 
-// Lines returns reason and note of each event so far.
+// Lines returns the reason and note of each event so far.
 func (e *Events) Lines() []string {
 	all := e.All()
 	out := make([]string, 0, len(all))
@@ -42,7 +42,7 @@ func (e *Events) Lines() []string {
 	return out
 }
 
-// Reasons returns the reasons of events, nil for none.
+// Reasons returns the reasons of events, or nil if there are none.
 func Reasons(events []event.Event) []string {
 	if len(events) == 0 {
 		return nil

@@ -68,8 +68,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// FillDropped sets each field of a pod that a cache may drop, where it is not set: scheduling constraints, volumes, secrets,
-// probes and the like.
+// FillDropped sets the unset fields of a pod that a cache may drop: scheduling constraints, volumes, secrets, probes and the like.
 func FillDropped(p *corev1.Pod) {
 	full, s := Fill(&corev1.Pod{}), &p.Spec
 	if s.Affinity == nil {
@@ -113,7 +112,7 @@ func FillDropped(p *corev1.Pod) {
 	}
 }
 
-// fillContainer replaces a container by full, except for what identifies it and its resources.
+// fillContainer replaces a container with full, but keeps its identity and resources.
 func fillContainer(c, full *corev1.Container) {
 	is := *full.DeepCopy()
 	is.Name, is.Image, is.RestartPolicy = c.Name, c.Image, c.RestartPolicy
@@ -122,8 +121,8 @@ func fillContainer(c, full *corev1.Container) {
 	*c = is
 }
 
-// RequireSamePlan requires that a plan is the same for whole pods and for pods as in the cache of a manager. plan plans for the
-// pods that it is given; strip is the cache's, by the fields that the kind declares.
+// RequireSamePlan requires that a plan is the same for complete pods and for pods as in a manager's cache. plan makes a plan for the given
+// pods. strip drops fields as the cache does, based on the fields that the kind declares.
 func RequireSamePlan(tb testing.TB, pods []*corev1.Pod, strip func(*corev1.Pod), plan func([]*corev1.Pod) string) {
 	tb.Helper()
 	whole, stripped := make([]*corev1.Pod, len(pods)), make([]*corev1.Pod, len(pods))

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kstatus returns what helm --wait and Flux make of an object.
+// Kstatus returns the status that helm --wait and Flux compute for an object.
 func Kstatus(tb testing.TB, o client.Object) status.Status {
 	tb.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ReadTakeover reads a file of what another controller has left in a cluster: a workload, into owner, its revisions and its pods.
+// ReadTakeover reads a file with what another controller left in a cluster: a workload, which is read into owner, its revisions and its pods.
 func ReadTakeover(tb testing.TB, file string, owner metav1.Object) (revisions []*appsv1.ControllerRevision, pods []*corev1.Pod) {
 	tb.Helper()
 	text, err := os.ReadFile(file) //nolint:gosec // The test names the file.

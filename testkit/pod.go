@@ -12,13 +12,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// Namespace is where built objects are.
+// Namespace is the namespace of built objects.
 const Namespace = "shop"
 
 // PodBuilder builds a pod.
 type PodBuilder struct{ pod corev1.Pod }
 
-// Pod begins a pod with one container, app, of image app:1, that is not scheduled yet. Its UID is "uid-" and the name.
+// Pod starts a pod with one container, app, with image app:1. It is not scheduled yet. Its UID is "uid-" plus the name.
 func Pod(name string) *PodBuilder {
 	return &PodBuilder{pod: corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -91,7 +91,7 @@ func (b *PodBuilder) Phase(p corev1.PodPhase) *PodBuilder {
 	return b
 }
 
-// Running schedules the pod, if it isn't, and runs its container in the spec's image, without being ready.
+// Running schedules the pod if necessary, and runs its container with the image in the spec. The pod is not ready.
 func (b *PodBuilder) Running() *PodBuilder {
 	if b.pod.Spec.NodeName == "" {
 		b.Node("node-" + b.pod.Name)
@@ -105,12 +105,12 @@ func (b *PodBuilder) Running() *PodBuilder {
 	return b
 }
 
-// Ready makes the pod Running, and ready since then.
+// Ready makes the pod Running, and ready since the given time.
 func (b *PodBuilder) Ready(since time.Time) *PodBuilder {
 	return b.Running().condition(corev1.PodReady, corev1.ConditionTrue, since)
 }
 
-// Gate gives the pod the readiness gate of in-place updates, in that state since then.
+// Gate gives the pod the readiness gate of in-place updates, with that state since the given time.
 func (b *PodBuilder) Gate(open bool, since time.Time) *PodBuilder {
 	b.pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}
 	status := corev1.ConditionFalse
@@ -120,7 +120,7 @@ func (b *PodBuilder) Gate(open bool, since time.Time) *PodBuilder {
 	return b.condition(keys.InPlaceUpdateReady, status, since)
 }
 
-// Serving makes the pod one in normal service: Ready since then, its gate open, its lifecycle state Normal.
+// Serving makes the pod serve normally: Ready since the given time, its gate open, its lifecycle state Normal.
 func (b *PodBuilder) Serving(since time.Time) *PodBuilder {
 	return b.Gate(true, since).Ready(since).State(pods.LifecycleNormal)
 }

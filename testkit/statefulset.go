@@ -15,8 +15,8 @@ import (
 // StatefulSetBuilder builds a StatefulSet.
 type StatefulSetBuilder struct{ set appsv1beta1.StatefulSet }
 
-// StatefulSet begins a StatefulSet of one replica of image app:1, as the webhook leaves it: with all defaults of the spec
-// outside of the template. Its UID is "uid-" and the name.
+// StatefulSet starts a StatefulSet with one replica of image app:1, as the webhook leaves it: with all defaults of the spec except in the
+// template. Its UID is "uid-" plus the name.
 func StatefulSet(name string) *StatefulSetBuilder {
 	b := &StatefulSetBuilder{}
 	b.set.ObjectMeta = metav1.ObjectMeta{
@@ -50,26 +50,26 @@ func StatefulSet(name string) *StatefulSetBuilder {
 // Obj returns the StatefulSet.
 func (b *StatefulSetBuilder) Obj() *appsv1beta1.StatefulSet { return &b.set }
 
-// Spec changes the spec by a function, for what has no method of its own.
+// Spec changes the spec with a function, for fields that have no method here.
 func (b *StatefulSetBuilder) Spec(change func(*appsv1beta1.StatefulSetSpec)) *StatefulSetBuilder {
 	change(&b.set.Spec)
 	return b
 }
 
-// Replicas sets the number of pods wanted.
+// Replicas sets the desired number of pods.
 func (b *StatefulSetBuilder) Replicas(n int32) *StatefulSetBuilder {
 	b.set.Spec.Replicas = &n
 	return b
 }
 
-// Parallel creates and deletes pods all at once, and updates as many at a time as maxUnavailable allows.
+// Parallel creates and deletes all pods at once, and updates as many at a time as maxUnavailable allows.
 func (b *StatefulSetBuilder) Parallel(maxUnavailable string) *StatefulSetBuilder {
 	b.set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	b.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.Parse(maxUnavailable))
 	return b
 }
 
-// InPlace sets the update policy InPlaceIfPossible, and the gate that it needs.
+// InPlace sets the update policy InPlaceIfPossible, and the readiness gate that it needs.
 func (b *StatefulSetBuilder) InPlace() *StatefulSetBuilder {
 	b.set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = appsv1beta1.PodInPlaceIfPossible
 	b.set.Spec.Template.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}
@@ -82,13 +82,13 @@ func (b *StatefulSetBuilder) Image(image string) *StatefulSetBuilder {
 	return b
 }
 
-// Partition sets how many pods stay old.
+// Partition sets how many pods are not updated.
 func (b *StatefulSetBuilder) Partition(n int32) *StatefulSetBuilder {
 	b.set.Spec.UpdateStrategy.RollingUpdate.Partition = &n
 	return b
 }
 
-// Reserve reserves ordinals, each a number or a range as in YAML.
+// Reserve reserves ordinals, each a number or a range in YAML notation.
 func (b *StatefulSetBuilder) Reserve(ordinals ...string) *StatefulSetBuilder {
 	for _, o := range ordinals {
 		b.set.Spec.ReserveOrdinals = append(b.set.Spec.ReserveOrdinals, intstr.Parse(o))
@@ -96,7 +96,7 @@ func (b *StatefulSetBuilder) Reserve(ordinals ...string) *StatefulSetBuilder {
 	return b
 }
 
-// PVCs adds PVC templates of 1 GiB in class fast.
+// PVCs adds PVC templates of 1 GiB with storage class fast.
 func (b *StatefulSetBuilder) PVCs(names ...string) *StatefulSetBuilder {
 	for _, name := range names {
 		b.set.Spec.VolumeClaimTemplates = append(b.set.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{
@@ -112,7 +112,7 @@ func (b *StatefulSetBuilder) PVCs(names ...string) *StatefulSetBuilder {
 	return b
 }
 
-// Keep sets the retention policy of PVCs: "Retain" or "Delete" when the set is deleted, and when a pod is scaled in.
+// Keep sets the PVC retention policy: "Retain" or "Delete" when the set is deleted, and when a pod is scaled in.
 func (b *StatefulSetBuilder) Keep(whenDeleted, whenScaled appsv1.PersistentVolumeClaimRetentionPolicyType) *StatefulSetBuilder {
 	b.set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1beta1.StatefulSetClaimRetentionPolicy{
 		WhenDeleted: whenDeleted, WhenScaled: whenScaled,
@@ -120,7 +120,7 @@ func (b *StatefulSetBuilder) Keep(whenDeleted, whenScaled appsv1.PersistentVolum
 	return b
 }
 
-// Resize lets PVCs be resized to the size of their templates.
+// Resize makes PVCs be resized to the size of their templates.
 func (b *StatefulSetBuilder) Resize() *StatefulSetBuilder {
 	b.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnPodRollingUpdate
 	return b

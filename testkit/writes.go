@@ -7,15 +7,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// Writes records the writes of a fake client, and fails some of them. The zero value is ready; it may not be used concurrently.
+// Writes records the writes of a fake client, and fails some of them. The zero value is ready to use. It is not safe for concurrent use.
 type Writes struct {
-	// Verbs are those of the writes so far, also of those that failed.
+	// Verbs lists the verbs of the writes so far, including failed ones.
 	Verbs []string
-	// Fail returns the apiserver's answer to a write that is not to be done; nil does it. A nil Fail does all.
+	// Fail returns the error to answer a write with. If it returns nil, the write is executed. A nil Fail executes all writes.
 	Fail func(verb string, o client.Object) error
 }
 
-// Funcs are for a fake client.
+// Funcs returns interceptor functions for a fake client.
 func (w *Writes) Funcs() interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {

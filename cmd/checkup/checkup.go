@@ -17,29 +17,29 @@ import (
 // poll is how often a failed check is repeated.
 const poll = 500 * time.Millisecond
 
-// Check is what to check.
+// Check defines what to check.
 type Check struct {
-	// Client reads the Deployment and the Lease, and creates the objects of Probe by dry run.
+	// Client reads the Deployment and the Lease, and dry-runs the creation of Probe's objects.
 	Client client.Client
-	// Namespace is that of the Deployment and of the Lease, Name that of the manager and of its Lease.
+	// Namespace is the namespace of the Deployment and the Lease. Name is the name of the manager and of its Lease.
 	Namespace, Name string
-	// Deployment is the name of the Deployment; empty is Name.
+	// Deployment is the name of the Deployment. Empty means Name.
 	Deployment string
-	// Probe are the objects to call the webhooks with.
+	// Probe has the objects to call the webhooks with.
 	Probe Probe
 }
 
-// Probe is a pair of objects for webhooks. Neither is stored.
+// Probe is a pair of objects to test webhooks with. Neither is stored.
 type Probe struct {
 	// Good must be admitted.
 	Good client.Object
-	// Complete returns what defaults the admitted object lacks; "" for none.
+	// Complete returns the default that the admitted object lacks, or "" if it is complete.
 	Complete func(client.Object) string
-	// Bad passes the schema and must be refused by a webhook.
+	// Bad passes the schema, and a webhook must reject it.
 	Bad client.Object
 }
 
-// Run waits until all checks succeed, at most for the timeout, and returns a summary. The error is that of the last check.
+// Run waits until all checks succeed, at most for limit, and returns a summary. The error is that of the last failed check.
 func (c Check) Run(ctx context.Context, limit time.Duration) (string, error) {
 	var said []string
 	renewed := ""
@@ -54,7 +54,7 @@ func (c Check) Run(ctx context.Context, limit time.Duration) (string, error) {
 		for len(steps) > 0 {
 			text, err := steps[0](ctx)
 			if err != nil {
-				if ctx.Err() == nil || last == nil { // Otherwise it is only that the timeout is over.
+				if ctx.Err() == nil || last == nil { // Otherwise the error only says that the time is over.
 					last = err
 				}
 				return false, nil
@@ -87,7 +87,7 @@ func (c Check) replicas(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of %d replicas are available", s.AvailableReplicas, want), nil
 }
 
-// leader polls until the Lease was renewed once, which does not depend on clocks. renewed is the renewal that the last poll saw.
+// leader polls until the Lease has been renewed once, which doesn't depend on clocks. renewed is the renewal that the last poll saw.
 func (c Check) leader(ctx context.Context, renewed *string) (string, error) {
 	lease := &coordinationv1.Lease{}
 	if err := c.Client.Get(ctx, c.key(), lease); err != nil {
@@ -130,6 +130,6 @@ func (c Check) refused(ctx context.Context) (string, error) {
 }
 
 func (c Check) try(ctx context.Context, o client.Object) (client.Object, error) {
-	o, _ = o.DeepCopyObject().(client.Object) // It is one, so its copy is one too.
+	o, _ = o.DeepCopyObject().(client.Object) // A copy of a client.Object is one too.
 	return o, c.Client.Create(ctx, o, client.DryRunAll)
 }

@@ -14,8 +14,8 @@ import (
 // patience is how long the command waits by default: helm has already waited for a slow start.
 const patience = time.Minute
 
-// Command is the subcommand "check" of a manager. It takes the manager's flags --namespace and --kubeconfig. probe makes
-// the objects for the webhooks in a namespace.
+// Command returns the subcommand "check" of a manager. It takes the manager's flags --namespace and --kubeconfig. probe builds the objects
+// for the webhooks in a namespace.
 func Command(name string, scheme func() (*runtime.Scheme, error), probe func(namespace string) Probe) *cobra.Command {
 	m := option.NewManager(name)
 	in, deployment, limit := "default", name, patience

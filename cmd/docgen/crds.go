@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/member"
 )
 
-// installed are the CRDs of each chart: those of its kinds, and of the manager's own objects.
+// installed returns the CRDs of each chart: those of its kinds, and of the manager's own objects.
 func installed() map[string][]string {
 	return map[string][]string{
 		"member": append(member.Kinds().CRDs(), "appliedworks.fleet.kruise.io", "memberships.fleet.kruise.io"),
@@ -25,11 +25,11 @@ func installed() map[string][]string {
 	}
 }
 
-// unserved are the CRDs of kinds whose controllers are not complete. No chart installs them; they are in apis/testdata/crds, where they are
-// compared like the others with what manifests were written for.
+// unserved returns the CRDs of kinds whose controllers are not complete. No chart installs them. They are in apis/testdata/crds, where tests
+// compare them with manifests written for OpenKruise, as they do for the others.
 func unserved() []string { return nil }
 
-// folders are where CRDs are written to, and which.
+// folders returns the folders to write CRDs to, and which CRDs go there.
 func folders(root string) map[string][]string {
 	out := map[string][]string{filepath.Join(root, "apis", "testdata", "crds"): unserved()}
 	for chart, crds := range installed() {
@@ -38,7 +38,7 @@ func folders(root string) map[string][]string {
 	return out
 }
 
-// fileOf is the file of a CRD, as controller-gen names it.
+// fileOf returns the file name of a CRD, as controller-gen names it.
 func fileOf(crd string) string {
 	resource, group, _ := strings.Cut(crd, ".")
 	return group + "_" + resource + ".yaml"
@@ -112,8 +112,8 @@ func install(dir, root string) error {
 	return nil
 }
 
-// awaited reports whether a chart has a controller that observes every object of a CRD. On a hub a CloneSet may be a template that nobody
-// observes. Programs write rows and what a node daemon works from, and they don't wait.
+// awaited reports whether a chart has a controller that observes every object of a CRD. On a hub, a CloneSet may be a template that no
+// controller observes. Rows, and the objects that a node daemon works from, are written by programs, which don't wait.
 func awaited(root, into, name string) bool {
 	switch name {
 	case fileOf("clonesets.apps.kruise.io"):
@@ -125,8 +125,8 @@ func awaited(root, into, name string) bool {
 	return true
 }
 
-// withPendingStatus gives the status of a CRD a default that says that no generation is observed yet. kstatus calls an object without any
-// status current: helm install --wait would end before a controller has seen it.
+// withPendingStatus gives a CRD's status a default that says that no generation has been observed yet. kstatus considers an object without a
+// status current, so helm install --wait would return before a controller has seen the object.
 func withPendingStatus(crd []byte) ([]byte, error) {
 	var object map[string]any
 	if err := yaml.Unmarshal(crd, &object); err != nil {
@@ -168,7 +168,7 @@ func withPendingStatus(crd []byte) ([]byte, error) {
 	return append([]byte("---\n"), out...), err
 }
 
-// folder is where a chart has its CRDs.
+// folder returns where a chart keeps its CRDs.
 func folder(root, chart string) string { return filepath.Join(root, "charts", chart, "files", "crds") }
 
 func write(dir, name string, content []byte) error {
@@ -181,7 +181,7 @@ func write(dir, name string, content []byte) error {
 	return nil
 }
 
-// prune removes the files of dir that are not in names.
+// prune removes the files in dir that are not in names.
 func prune(dir string, names []string) error {
 	present, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command docgen generates files from the code: the CRDs of each chart. go generate runs it, from apis.
 //
-// controller-gen writes one folder of CRDs. Which chart installs which one follows from the kinds of package member and of
-// package hub; a CRD that is in no chart is an error, so that none is forgotten.
+// controller-gen writes all CRDs to one folder. The kinds in package member and package hub determine which chart installs which CRD. A CRD
+// that is in no chart is an error, so that none is forgotten.
 package main
 
 import (

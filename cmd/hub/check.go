@@ -9,7 +9,7 @@ import (
 	"github.com/flotilla-io/flotilla/cmd/checkup"
 )
 
-// probe is a UnitedDeployment over no cluster at all, without defaults, and one whose selector does not match its template, which only the
+// probe returns a UnitedDeployment for no cluster at all, without defaults, and one whose selector doesn't match its template, which only the
 // webhook detects.
 func probe(namespace string) checkup.Probe {
 	labels := map[string]string{"app": "flotilla-check"}

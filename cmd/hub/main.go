@@ -1,4 +1,4 @@
-// Command flotilla-hub runs the hub of a fleet: it lets members join, and divides work over them.
+// Command flotilla-hub runs the hub of a fleet: it lets members join, and distributes work to them.
 package main
 
 import (
@@ -100,7 +100,7 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 		ClusterProfileNamespace: f.profileNamespace, PropagationKinds: propagated, Gates: f.Gates, Workers: f.Workers.Map(),
 		ExpectationTimeout: f.ExpectationTimeout, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
 		ValidateStatefulSet: statefulset.ValidateSpec,
-		// Each member has feature gates of its own, which are not checked here.
+		// Each member has its own feature gates, which are not checked here.
 		StatefulSetWarnings: statefulset.Gates{ResizePVCs: true, DeletePVCs: true}.Warnings,
 		CloneSetWebhook: func(c client.Client, live client.Reader, keepTemplates bool) hub.CloneSetWebhook {
 			return &cloneset.Webhook{Client: c, Live: live, KeepTemplates: keepTemplates, Hub: true}
@@ -113,7 +113,8 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	})
 }
 
-// certificate lists what calls the hub's webhooks. Where a member stack runs beside it, that one converts kinds of apps.kruise.io.
+// certificate returns which callers of the hub's webhooks need its certificate. If a member stack runs beside the hub, the member stack
+// converts the kinds in apps.kruise.io.
 func (f *flags) certificate() cert.Options {
 	if f.localMember {
 		return f.Manager.Certificate()

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// change has what verbs that write have in common: which objects, whether it is a dry run, and the output.
+// change holds what all verbs that write have in common: the target objects, dry run, and output.
 type change struct {
 	target
 
@@ -22,8 +22,8 @@ type change struct {
 	owner  string
 }
 
-// changes adds the flags to cmd. owner is the default field manager; it is kubectl's for the same verb, so that tools
-// that know kubectl's treat both the same.
+// changes adds the flags to cmd. owner is the default field manager. It is kubectl's for the same verb, so that tools that know kubectl's
+// treat both the same.
 func changes(cmd *cobra.Command, owner string) *change {
 	f := &change{}
 	f.flags(cmd)
@@ -42,11 +42,11 @@ func (f *change) complete(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// edit changes a set, and returns what was done, to be printed after its name; "" means that nothing had to be
-// done. It is called again with the newer set after a conflict. notes are printed for the user.
+// edit changes a set. It returns what was done, to be printed after the set's name; "" means that nothing had to be done. After a conflict it
+// is called again with the newer set. notes are printed for the user.
 type edit func(ctx context.Context, set workload) (done string, notes []string, err error)
 
-// each edits every set that args name.
+// each edits every set named by args.
 func (f *change) each(cmd *cobra.Command, c conn, args []string, do edit) error {
 	if err := f.complete(cmd); err != nil {
 		return err
@@ -88,8 +88,8 @@ func (f *change) one(cmd *cobra.Command, c conn, set workload, do edit) error {
 	return f.show(cmd.OutOrStdout(), set, done)
 }
 
-// write sends the difference, with the resourceVersion: lists are written as a whole, and a list that another client has
-// changed meanwhile must not be reverted.
+// write sends the difference, with the resourceVersion: lists are written as a whole, and must not revert a change that another client made
+// meanwhile.
 func (f *change) write(ctx context.Context, c client.Client, base, set workload) error {
 	options := []client.PatchOption{client.FieldOwner(f.owner)}
 	if f.dryRun == cmdutil.DryRunServer {
@@ -102,7 +102,7 @@ func (f *change) write(ctx context.Context, c client.Client, base, set workload)
 	return nil
 }
 
-// show prints one object as the flags request; by default its name and what was done.
+// show prints one object as the flags request, by default its name and what was done.
 func (f *change) show(out io.Writer, object runtime.Object, done string) error {
 	switch f.dryRun {
 	case cmdutil.DryRunClient:

@@ -22,7 +22,7 @@ func clusterCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-// member reads one MemberCluster; the error has what to do.
+// member reads one MemberCluster. The error says what to do.
 func member(ctx context.Context, c client.Client, name string) (*fleetv1alpha1.MemberCluster, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
 	err := c.Get(ctx, client.ObjectKey{Name: name}, mc)

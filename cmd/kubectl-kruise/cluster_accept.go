@@ -30,7 +30,7 @@ func acceptCommand(open func() (conn, error)) *cobra.Command {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s is accepted already\n", mc.Name)
 				return err
 			}
-			// By UID, and not by resourceVersion, which each report of the hub or of the member changes.
+			// The precondition is the UID, not the resourceVersion, which changes with every report of the hub or the member.
 			patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"accepted":true}}`, mc.UID)
 			if err := c.client.Patch(cmd.Context(), mc.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
 				return fmt.Errorf("accept member cluster %s: %w", mc.Name, err)

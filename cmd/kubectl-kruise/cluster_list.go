@@ -52,7 +52,7 @@ func listCommand(open func() (conn, error)) *cobra.Command {
 	}
 }
 
-// taints names the taints of a cluster, which is ready and yet does not take every object; "" without any.
+// taints names the taints of a cluster: with taints, even a ready cluster doesn't take every object. It is "" without any.
 func taints(mc *fleetv1alpha1.MemberCluster) string {
 	if len(mc.Spec.Taints) == 0 {
 		return ""
@@ -60,7 +60,7 @@ func taints(mc *fleetv1alpha1.MemberCluster) string {
 	return "tainted: " + strings.Join(fleetv1alpha1.TaintNames(mc.Spec.Taints), ", ")
 }
 
-// readiness is the condition Ready, and why it is not True or the cluster does not take every object.
+// readiness returns the status of condition Ready, and why it is not True or why the cluster doesn't take every object.
 func readiness(mc *fleetv1alpha1.MemberCluster) (ready, why string) {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	switch {

@@ -57,7 +57,7 @@ func taintCommand(open func() (conn, error)) *cobra.Command {
 	}
 }
 
-// changeTaints writes the changes to a MemberCluster that is as it was read.
+// changeTaints writes the changes, provided the MemberCluster is unchanged since it was read.
 func changeTaints(ctx context.Context, c client.Client, name string, changes []taintChange) (changed bool, err error) {
 	mc, err := member(ctx, c, name)
 	if err != nil {
@@ -81,7 +81,7 @@ func sameTaint(a, b fleetv1alpha1.ClusterTaint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
-// taintChange adds a taint or removes those with its key, and its effect if it has one.
+// taintChange adds a taint, or removes the taints with its key and, if set, its effect.
 type taintChange struct {
 	taint  fleetv1alpha1.ClusterTaint
 	remove bool
@@ -102,7 +102,7 @@ func (c taintChange) apply(taints []fleetv1alpha1.ClusterTaint) []fleetv1alpha1.
 	return append(taints, c.taint)
 }
 
-// parseTaint reads KEY[=VALUE]:EFFECT, or KEY[:EFFECT]- to remove. The apiserver validates key and value.
+// parseTaint parses KEY[=VALUE]:EFFECT, or KEY[:EFFECT]- to remove. The apiserver validates key and value.
 func parseTaint(arg string) (taintChange, error) {
 	text, remove := strings.CutSuffix(arg, "-")
 	name, effect, _ := strings.Cut(text, ":")

@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	// shortestToken is the shortest lifetime of a token in Kubernetes.
+	// shortestToken is the minimum lifetime of a token in Kubernetes.
 	shortestToken = 10 * time.Minute
-	// namespacePoll is how often the namespace of a cluster is polled.
+	// namespacePoll is how often to poll for a cluster's namespace.
 	namespacePoll = 200 * time.Millisecond
 )
 
@@ -80,13 +80,13 @@ func (f *tokenFlags) check() error {
 		return fmt.Errorf("--output=%s: only \"token\" is supported", f.output)
 	}
 	if f.hubURL != "" && !link.PlainURL(f.hubURL) {
-		// The address is not repeated: it may contain a password.
+		// Don't repeat the address: it may contain a password.
 		return errors.New("--hub-url: write https://host:port, without user, query and fragment")
 	}
 	return nil
 }
 
-// address is where the member is to reach the hub: --hub-url, or the address in the kubeconfig.
+// address returns the address at which the member reaches the hub: --hub-url, or the one in the kubeconfig.
 func (f *tokenFlags) address(cfg *rest.Config) (string, error) {
 	if f.hubURL != "" {
 		return f.hubURL, nil
@@ -132,7 +132,7 @@ func (f *tokenFlags) run(ctx context.Context, out io.Writer, c conn, name string
 	return f.print(out, address, ca, name, token)
 }
 
-// mayJoin refuses clusters that can't use a token.
+// mayJoin rejects clusters that can't use a token.
 func mayJoin(mc *fleetv1alpha1.MemberCluster) error {
 	switch {
 	case !mc.DeletionTimestamp.IsZero():
@@ -162,7 +162,7 @@ func awaitNamespace(ctx context.Context, c client.Client, name string, limit tim
 	return nil
 }
 
-// mint recreates the bootstrap ServiceAccount, which invalidates earlier tokens, and creates a token of it.
+// mint recreates the bootstrap ServiceAccount, which invalidates earlier tokens, and creates a token for it.
 func (f *tokenFlags) mint(ctx context.Context, c client.Client, name string) (authenticationv1.TokenRequestStatus, error) {
 	var none authenticationv1.TokenRequestStatus
 	account := &corev1.ServiceAccount{}
@@ -177,7 +177,7 @@ func (f *tokenFlags) mint(ctx context.Context, c client.Client, name string) (au
 	account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Name: key.Name, Namespace: key.Namespace, Labels: map[string]string{keys.FleetCluster: name},
 	}}
-	if err := c.Create(ctx, account); apierrors.IsAlreadyExists(err) { // the hub has created it first
+	if err := c.Create(ctx, account); apierrors.IsAlreadyExists(err) { // The hub created it first.
 		err = c.Get(ctx, key, account)
 		if err != nil {
 			return none, fmt.Errorf("get the join account of %s: %w", name, err)
@@ -200,7 +200,7 @@ type hubCA struct {
 	hash string
 }
 
-// authority reads the CA from the kubeconfig. Its hash is that of the public key, as kubeadm writes it for its tokens.
+// authority reads the CA from the kubeconfig. Its hash is the hash of the public key, in the format of kubeadm's tokens.
 func authority(cfg *rest.Config) (hubCA, error) {
 	cfg = rest.CopyConfig(cfg)
 	if err := rest.LoadTLSFiles(cfg); err != nil {
@@ -234,7 +234,7 @@ func (f *tokenFlags) print(out io.Writer, address string, ca hubCA, name string,
 	return err
 }
 
-// flag gives helm the CA: from a file, or within the command, which then works wherever it is pasted.
+// flag returns the helm flag for the CA. Without a file, the CA is part of the command, which then works wherever it is pasted.
 func (ca hubCA) flag(file string) string {
 	if file != "" {
 		return "--set-file hub.ca=" + file

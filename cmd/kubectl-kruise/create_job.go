@@ -18,10 +18,10 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// instantiated is the annotation by which kubectl marks the Jobs that it creates from a CronJob.
+// instantiated is the annotation that kubectl sets on Jobs that it creates from a CronJob.
 const instantiated = "cronjob.kubernetes.io/instantiate"
 
-// fromCron reports whether the arguments of create have a flag --from that names an AdvancedCronJob. All others are kubectl's.
+// fromCron reports whether create has a flag --from that names an AdvancedCronJob. All other calls are left to kubectl.
 func fromCron(args []string) bool {
 	for i, arg := range args {
 		if arg == "--" {
@@ -40,8 +40,8 @@ func fromCron(args []string) bool {
 	return false
 }
 
-// createFromCron creates what the template of an AdvancedCronJob says: a Job, BroadcastJob or ImageListPullJob. cmd is create, which does
-// not parse its flags.
+// createFromCron creates a Job, BroadcastJob or ImageListPullJob from the template of an AdvancedCronJob. cmd is create, which doesn't parse
+// its flags.
 func createFromCron(cmd *cobra.Command, open func() (conn, error), args []string) error {
 	const usage = "create job NAME --from=advancedcronjob/NAME"
 	f, from, image := &creation{}, "", ""
@@ -99,8 +99,8 @@ func (f *creation) cron(c conn, from string) (*unstructured.Unstructured, error)
 	return unstructuredOf(infos[0])
 }
 
-// jobFrom returns a job as the template of cron says. It belongs to cron like the Job that kubectl creates from a CronJob: without
-// blockOwnerDeletion, for which a user would need the right to change its finalizers, and without the time of a run.
+// jobFrom returns a job from the template of cron. Its owner is cron, as for a Job that kubectl creates from a CronJob. blockOwnerDeletion is
+// not set: it would require permission to change cron's finalizers. The annotation with the time of a scheduled run is left out.
 func jobFrom(cron *unstructured.Unstructured, name string) (*unstructured.Unstructured, error) {
 	own := cron.GroupVersionKind().GroupVersion()
 	var of schema.GroupVersionKind
@@ -129,7 +129,7 @@ func jobFrom(cron *unstructured.Unstructured, name string) (*unstructured.Unstru
 	}
 	annotations := map[string]string{instantiated: "manual"}
 	maps.Copy(annotations, metadata.Annotations)
-	delete(annotations, keys.ScheduledAt) // It is no run of the schedule.
+	delete(annotations, keys.ScheduledAt) // This is not a scheduled run.
 
 	job := &unstructured.Unstructured{Object: map[string]any{}}
 	job.SetGroupVersionKind(of)

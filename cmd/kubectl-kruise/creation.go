@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// creation has what verbs that create an object have in common: those flags of change that do not select objects.
+// creation holds what all verbs that create an object have in common: the flags of change, except those that select objects.
 type creation struct{ change }
 
 func (f *creation) flags(cmd *cobra.Command, owner string) {

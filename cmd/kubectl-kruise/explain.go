@@ -87,7 +87,7 @@ func podIn(in io.Reader, file, namespace string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// podAgain returns a pod that exists as if it were to be created again. What admission added to it the last time is part of it.
+// podAgain returns an existing pod in a form in which it could be created again. It includes what admission added to it the first time.
 func podAgain(ctx context.Context, c conn, name string) (*corev1.Pod, error) {
 	is := &corev1.Pod{}
 	if err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, is); err != nil {
@@ -100,13 +100,13 @@ func podAgain(ctx context.Context, c conn, name string) (*corev1.Pod, error) {
 		Spec: *is.Spec.DeepCopy(),
 	}
 	pod.Spec.NodeName = ""
-	for i := range pod.OwnerReferences { // It needs a permission that this has no use for.
+	for i := range pod.OwnerReferences { // It needs a permission that is of no use here.
 		pod.OwnerReferences[i].BlockOwnerDeletion = nil
 	}
 	return pod, nil
 }
 
-// told collects the warnings of an apiserver.
+// told collects warnings from the apiserver.
 type told struct {
 	mu    sync.Mutex
 	lines []string
@@ -121,7 +121,7 @@ func (w *told) HandleWarningHeader(code int, _, text string) {
 	}
 }
 
-// ask creates the pod by a dry run and returns what the webhook says, or why it says nothing.
+// ask dry-runs the creation of the pod, and returns what the webhook says, or why it says nothing.
 func ask(ctx context.Context, cfg *rest.Config, pod *corev1.Pod) ([]string, error) {
 	heard := &told{}
 	cfg = rest.CopyConfig(cfg)
@@ -135,7 +135,7 @@ func ask(ctx context.Context, cfg *rest.Config, pod *corev1.Pod) ([]string, erro
 	}
 	pod.Annotations[keys.ExplainSteps] = ""
 	_, err = pods.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if err != nil && !apierrors.IsAlreadyExists(err) { // That is found out after admission.
+	if err != nil && !apierrors.IsAlreadyExists(err) { // The apiserver detects that only after admission.
 		return nil, fmt.Errorf("create the pod by a dry run: %w", err)
 	}
 	if len(heard.lines) == 0 {

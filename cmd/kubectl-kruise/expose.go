@@ -67,7 +67,7 @@ func exposeCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-// service is the one that the flags ask for.
+// service returns the Service that the flags ask for.
 func (f *exposeFlags) service(set workload) (*unstructured.Unstructured, error) {
 	template := &corev1.PodTemplateSpec{}
 	fields, _, err := unstructured.NestedMap(set.Object, "spec", "template")
@@ -106,7 +106,7 @@ func (f *exposeFlags) service(set workload) (*unstructured.Unstructured, error) 
 	return &unstructured.Unstructured{Object: object}, err
 }
 
-// selected are the labels of the pods.
+// selected returns the labels that select the pods.
 func (f *exposeFlags) selected(set workload) (map[string]string, error) {
 	if f.selectorOfService != "" {
 		out, err := labels.ConvertSelectorToLabelsMap(f.selectorOfService)
@@ -122,7 +122,7 @@ func (f *exposeFlags) selected(set workload) (map[string]string, error) {
 	return out, err
 }
 
-// ports are those of the Service. Several have names, as kubectl gives them.
+// ports returns the ports of the Service. If there are several, they get the names that kubectl gives them.
 func (f *exposeFlags) ports(set workload, containers []corev1.Container) ([]corev1.ServicePort, error) {
 	var out []corev1.ServicePort
 	add := func(port int32, protocol corev1.Protocol) {

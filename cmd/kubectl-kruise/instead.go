@@ -28,7 +28,7 @@ func kubectlServes(command string, of schema.GroupKind) bool {
 	return slices.Contains(kinds, of.String())
 }
 
-// instead says what does the work of a command for an object that the command doesn't serve. name is the object's on the command line.
+// instead returns the alternative to a command for an object that the command doesn't serve. name is the object's name on the command line.
 func instead(command, name string, object *unstructured.Unstructured) string {
 	if kubectlServes(command, object.GroupVersionKind().GroupKind()) {
 		return "try kubectl " + command + " " + name
@@ -55,7 +55,7 @@ func instead(command, name string, object *unstructured.Unstructured) string {
 	return "kubectl edit " + name + " changes it"
 }
 
-// selected are the labels by which object selects pods, as kubectl set selector takes them, or nothing.
+// selected returns the labels by which object selects pods, in the format of kubectl set selector, or "".
 func selected(object *unstructured.Unstructured) string {
 	found, _, err := unstructured.NestedStringMap(object.Object, "spec", "selector", "matchLabels")
 	if err != nil || len(found) == 0 {

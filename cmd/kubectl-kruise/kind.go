@@ -19,27 +19,27 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// facts are what verbs need of a workload of any kind.
+// facts holds what verbs need to know about a workload of any kind.
 type facts struct {
 	// onDelete is true if pods are updated only when a user deletes them.
 	onDelete, paused bool
 	policy           appsv1beta1.PodUpdatePolicy
-	// partition is as the user wrote it, empty if it keeps no pod; kept is how many it keeps.
+	// partition is as the user wrote it, or "" if it keeps no pods. kept is how many pods it keeps.
 	partition string
 	kept      int32
 	// fault is why the partition can't be read.
 	fault error
-	// only are the nodes that the update is for, nil if it is for all.
+	// only selects the nodes that the update is for. Nil means all nodes.
 	only *metav1.LabelSelector
 	// selector selects the pods.
 	selector string
-	// observed is the generation that all below is about.
+	// observed is the generation that all fields below are about.
 	observed int64
-	// revision is the one that is rolled out, by its name or by the hash in it.
+	// revision is the revision that is rolled out, by its name or by the hash in its name.
 	revision string
-	// Numbers of desired and of existing pods: see standing.
+	// Numbers of desired and existing pods: see standing.
 	want, total, ready, available, updated, complete int32
-	// conditions are named as those of a StatefulSet; those of CloneSet with the same meaning are too, and progressing.
+	// conditions are named as in a StatefulSet. Conditions of a CloneSet with the same meaning are converted, and so is progressing.
 	conditions []appsv1beta1.WorkloadCondition
 }
 
@@ -48,15 +48,15 @@ const progressing = appsv1beta1.WorkloadConditionType(appsv1beta1.CloneSetProgre
 // group is the API group of all kinds.
 const group = "apps.kruise.io"
 
-// kind is what differs between the kinds that verbs serve.
+// kind defines what differs between the kinds that verbs serve.
 type kind struct {
-	// noun is its name in sentences, and alias its name on the command line where Kubernetes has a kind of that noun.
+	// noun is the kind's name in sentences. alias is its name on the command line if Kubernetes has a kind with the same noun.
 	noun, alias string
-	// read extracts the facts from an object of either version.
+	// read extracts the facts from an object of either API version.
 	read func(context.Context, workload) (facts, error)
 }
 
-// kinds are those that verbs serve, by the name of the kind in group apps.kruise.io.
+// kinds returns the kinds that verbs serve, by their name in group apps.kruise.io.
 func kinds() map[string]kind {
 	return map[string]kind{
 		"CloneSet":    {noun: "cloneset", alias: "cloneset", read: readCloneSet},
@@ -65,7 +65,7 @@ func kinds() map[string]kind {
 	}
 }
 
-// decode reads a workload of either version into the one that is stored.
+// decode reads a workload of either API version into the stored version.
 func decode[Alpha, Beta any](
 	ctx context.Context, w workload, toHub func(context.Context, *Alpha, *Beta) error,
 ) (*Beta, error) {
@@ -142,8 +142,8 @@ func readStatefulSet(ctx context.Context, w workload) (facts, error) {
 	return f, nil
 }
 
-// readDaemonSet counts nodes that fit: each has a pod. The status has no number of pods that are both updated and available;
-// there are no fewer than complete.
+// readDaemonSet counts eligible nodes, each of which has one pod. The status doesn't say how many pods are both updated and available. There
+// are at least complete.
 func readDaemonSet(ctx context.Context, w workload) (facts, error) {
 	set, err := decode(ctx, w, appsv1alpha1.DaemonSetToHub)
 	if err != nil {
@@ -184,8 +184,8 @@ func (f *facts) keep(w workload, partition string, kept int, err error) {
 	}
 }
 
-// goal is how many pods are to be updated. The partition is about all pods, and those on nodes that the update is not for
-// are among the ones that it keeps.
+// goal returns how many pods have to be updated. The partition applies to all pods, and those on nodes that the update isn't for are among
+// those that it keeps.
 func (f facts) goal(ctx context.Context, c client.Reader, w workload) (int32, error) {
 	goal := f.want - f.kept
 	if f.only == nil {

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Groups of commands in help texts: ours, and those that kubectl runs.
+// Groups of commands in help texts: ours, and those that run kubectl.
 const (
 	byUs      = "ours"
 	byKubectl = "kubectl"
@@ -33,8 +33,8 @@ func addGroups(cmd *cobra.Command, ours, kubectls []*cobra.Command) {
 	cmd.AddCommand(kubectls...)
 }
 
-// kubectlCommands are the verbs of OpenKruise's plugin that kubectl has for any kind. Its printers and describers would
-// make this program half as large again, and kubectl is there: it has started this program.
+// kubectlCommands returns the verbs of OpenKruise's plugin that kubectl has for any kind. kubectl's printers and describers would make this
+// program half as large again, and kubectl is always there: it has started this program.
 func kubectlCommands(open func() (conn, error)) []*cobra.Command {
 	hidden := []string{
 		"apply", "diff", "patch", "replace", "wait", "kustomize", "api-resources", "api-versions", "config", "plugin", "options", "version",
@@ -60,7 +60,7 @@ func kubectlCommands(open func() (conn, error)) []*cobra.Command {
 	return out
 }
 
-// kubectlCommand runs the command of kubectl of that name, with the same arguments and flags.
+// kubectlCommand returns a command that runs the kubectl command with the same name, arguments and flags.
 func kubectlCommand(name, short string) *cobra.Command {
 	words := strings.Fields(name)
 	return &cobra.Command{
@@ -77,7 +77,7 @@ func kubectl(cmd *cobra.Command, words, args []string) error {
 	}
 	run := exec.CommandContext(cmd.Context(), path, slices.Concat(words, args)...) //nolint:gosec // These are the user's own arguments.
 	run.Stdin, run.Stdout, run.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) } // It ends as if it had been called itself.
+	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) } // Interrupt kubectl as if the user had called it directly.
 	err = run.Run()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok && failed.ExitCode() > 0 {
 		return kubectlError(failed.ExitCode())
@@ -85,7 +85,7 @@ func kubectl(cmd *cobra.Command, words, args []string) error {
 	return err
 }
 
-// createCommand is kubectl create, without what OpenKruise's plugin creates in its own way.
+// createCommand returns a command that runs kubectl create, except for what OpenKruise's plugin creates in its own way.
 func createCommand(open func() (conn, error)) *cobra.Command {
 	cmd := kubectlCommand("create", "Create objects: kubectl create")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -108,8 +108,8 @@ func createCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-// leading splits the arguments of create before the first that is neither a flag nor the value of one. If there are flags that are not
-// known here, all are in rest: only kubectl knows whether they have a value.
+// leading splits the arguments of create before the first one that is neither a flag nor the value of one. If an unknown flag occurs, all
+// arguments are in rest: only kubectl knows whether the flag has a value.
 func leading(cmd *cobra.Command, args []string) (flags, rest []string) {
 	known := &cobra.Command{}
 	known.Flags().AddFlagSet(cmd.Root().PersistentFlags())
@@ -173,7 +173,7 @@ func createBroadcastJob(cmd *cobra.Command, args []string) error {
 	return kubectl(cmd, []string{"create"}, rest)
 }
 
-// goneCommand is a verb of OpenKruise's plugin that is not here; its error says where it went.
+// goneCommand stands for a verb of OpenKruise's plugin that doesn't exist here. Its error says what replaces it.
 func goneCommand(verb, where string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb, Short: "Not here: " + where, Hidden: true, DisableFlagParsing: true,
@@ -183,7 +183,7 @@ func goneCommand(verb, where string) *cobra.Command {
 	}
 }
 
-// kubectlError is the exit code of kubectl, which has printed why.
+// kubectlError is kubectl's exit code. kubectl has already printed the error.
 type kubectlError int
 
 func (e kubectlError) Error() string { return fmt.Sprintf("kubectl ended with exit code %d", int(e)) }

@@ -1,8 +1,8 @@
-// Command kubectl-kruise is a kubectl plugin: kubectl kruise. It talks to the cluster that the kubeconfig names, for the
-// verbs below "cluster" to the hub.
+// Command kubectl-kruise is a kubectl plugin: kubectl kruise. It talks to the cluster that the kubeconfig names. For the verbs below
+// "cluster" that is the hub.
 //
-// Each verb has a file. A verb reads and writes API objects and makes no decision of a controller.
-// The verbs that kubectl has for its own workloads take the same arguments and flags here, and print the same.
+// Each verb has a file. A verb reads and writes API objects, and leaves all decisions to controllers. Verbs that kubectl has for its own
+// workloads take the same arguments and flags here, and print the same output.
 package main
 
 import (
@@ -42,19 +42,19 @@ func main() {
 	}
 }
 
-// conn is the connection of a verb to the cluster.
+// conn is a verb's connection to the cluster.
 type conn struct {
 	client client.WithWatch
 	cfg    *rest.Config
 	clock  clock.PassiveClock
-	// builder finds the objects that arguments name, by the types and short names that the cluster serves.
+	// builder finds the objects that arguments name, using the types and short names that the cluster serves.
 	builder func() *resource.Builder
-	// namespace is where objects are looked up; enforce is true if the user gave it, so that files may not have another one.
+	// namespace is where objects are looked up. enforce is true if the user gave the namespace, so that files must not name another one.
 	namespace string
 	enforce   bool
 }
 
-// connect opens the connection according to the flags. Tests have their own.
+// connect opens the connection according to the flags. Tests replace it.
 type connect func(genericclioptions.RESTClientGetter) (conn, error)
 
 func fromFlags(flags genericclioptions.RESTClientGetter) (conn, error) {
@@ -80,7 +80,7 @@ func fromFlags(flags genericclioptions.RESTClientGetter) (conn, error) {
 	}, nil
 }
 
-// errOf writes to cmd's error output, which tests set after it was created.
+// errOf writes to cmd's error output, which tests set after creating cmd.
 type errOf struct{ cmd *cobra.Command }
 
 func (e errOf) Write(p []byte) (int, error) { return e.cmd.ErrOrStderr().Write(p) }
@@ -104,7 +104,7 @@ func root(open connect) *cobra.Command {
 		return cfg
 	})
 	flags.AddFlags(cmd.PersistentFlags())
-	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // Help does not depend on the user's environment.
+	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // Help must not depend on the user's environment.
 	cmd.PersistentFlags().BoolVar(&strict, "warnings-as-errors", false, "fail if the server gave a warning")
 	cmd.PersistentPostRunE = func(*cobra.Command, []string) error {
 		if n := warnings.WarningCount(); strict && n > 0 {
@@ -126,8 +126,8 @@ func root(open connect) *cobra.Command {
 	return cmd
 }
 
-// refuseUnknown has the commands below cmd that only group others fail if they are called with another name. By default cobra prints
-// their help, and the exit code is 0.
+// refuseUnknown makes grouping commands below cmd fail if they are called with an unknown name. By default cobra prints their help, with exit
+// code 0.
 func refuseUnknown(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		refuseUnknown(c)
@@ -142,7 +142,7 @@ func refuseUnknown(cmd *cobra.Command) {
 			return unknown(c, args[0])
 		}
 		c.SetFlagErrorFunc(func(of *cobra.Command, err error) error {
-			if name := of.Flags().Arg(0); of == c && name != "" { // The flag is one of the command that was meant.
+			if name := of.Flags().Arg(0); of == c && name != "" { // The flag belongs to the command that was meant.
 				return unknown(c, name)
 			}
 			return err
@@ -150,7 +150,7 @@ func refuseUnknown(cmd *cobra.Command) {
 	}
 }
 
-// refuseUnknownTopics has the help command fail if there is no such command. By default cobra says so, and the exit code is 0.
+// refuseUnknownTopics makes the help command fail for an unknown command. By default cobra only prints a message, with exit code 0.
 func refuseUnknownTopics(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() != "help" {
@@ -171,7 +171,7 @@ func refuseUnknownTopics(root *cobra.Command) {
 	}
 }
 
-// unknown is the error for a name that group does not have.
+// unknown returns the error for a name that group doesn't have.
 func unknown(group *cobra.Command, name string) error {
 	group.SuggestionsMinimumDistance = 2
 	var has []string

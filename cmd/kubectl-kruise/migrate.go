@@ -74,7 +74,7 @@ func migrateCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-// check reads the arguments.
+// check validates the arguments.
 func (f *migrateFlags) check(args []string) error {
 	switch {
 	case len(args) != 1 || !strings.EqualFold(args[0], "CloneSet"):
@@ -121,7 +121,7 @@ func (f *migrateFlags) clone(cmd *cobra.Command, c conn) error {
 	return err
 }
 
-// cloneSetOf is the CloneSet, without pods, that does what a Deployment does. Recreate becomes maxUnavailable 100%: all old pods
+// cloneSetOf returns a CloneSet without pods that does what a Deployment does. Strategy Recreate becomes maxUnavailable 100%: all old pods
 // are deleted at once.
 func cloneSetOf(from *appsv1.Deployment, name string) *appsv1beta1.CloneSet {
 	from = from.DeepCopy()
@@ -157,24 +157,24 @@ func cloneSetOf(from *appsv1.Deployment, name string) *appsv1beta1.CloneSet {
 	return set
 }
 
-// size is one of the two workloads of a move.
+// size is the size of one of the two workloads of a move.
 type size struct {
 	object *unstructured.Unstructured
 	scale  *unstructured.Unstructured
-	// replicas are desired; available is how many of them there are; current is false until the controller has seen the size.
+	// replicas is the desired number of pods, and available how many are available. current is false until the controller has seen the size.
 	replicas, available int32
 	current             bool
 }
 
 func (s *size) id() string { return s.object.GetKind() + " " + s.object.GetName() }
 
-// progress is how far a move is: by how much the destination has grown, and the source has shrunk.
+// progress is how far a move is: out is how much the destination has grown, and in how much the source has shrunk.
 type progress struct{ out, in int32 }
 
-// step is the next change of sizes; zero is to wait.
+// step is the next change of sizes. The zero value means to wait.
 type step struct{ out, in int32 }
 
-// next is the next step of a move of so many pods. The source shrinks when all pods of the destination are available.
+// next returns the next step of a move of want pods. The source shrinks when all pods of the destination are available.
 func (p progress) next(want, surge int32, source, destination size) step {
 	switch {
 	case !source.current || !destination.current:
@@ -225,7 +225,7 @@ func (f *migrateFlags) move(cmd *cobra.Command, c conn) error {
 			}
 			err = f.step(ctx, cmd, c.client, &done, s, source, destination)
 			if apierrors.IsConflict(err) {
-				return false, nil // A controller has written the status meanwhile, or another client the size: see which.
+				return false, nil // Either a controller wrote the status meanwhile, or another client the size: read again.
 			}
 			if err != nil {
 				return false, err
@@ -245,13 +245,13 @@ func (f *migrateFlags) move(cmd *cobra.Command, c conn) error {
 	return err
 }
 
-// meddled is the error if a size is not the one that was written.
+// meddled returns the error for a size that differs from the one that was written.
 func meddled(s size, expected int32) error {
 	return fmt.Errorf("%s has replicas %d, and not %d as this command left it: another client changes its size, stop that first", s.id(),
 		s.replicas, expected)
 }
 
-// step writes the next size and prints how far the move is.
+// step writes the next size, and prints how far the move is.
 func (f *migrateFlags) step(
 	ctx context.Context, cmd *cobra.Command, c client.Client, done *progress, s step, source, destination size,
 ) error {
@@ -298,7 +298,7 @@ func (f *migrateFlags) size(ctx context.Context, c conn, version, kind, name str
 	return s, errors.Join(err, failed, unseen)
 }
 
-// resize writes a size to the resourceVersion that was read.
+// resize writes a size, conditional on the resourceVersion that was read.
 func (f *migrateFlags) resize(ctx context.Context, c client.Client, s size, to int32) error {
 	if err := unstructured.SetNestedField(s.scale.Object, int64(to), "spec", "replicas"); err != nil {
 		return err

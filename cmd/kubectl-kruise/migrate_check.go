@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// checkOutput is what the verb migrate check prints with -o.
+// checkOutput is the output of the verb migrate check with -o.
 type checkOutput struct {
-	// Blocked is true if a finding blocks.
+	// Blocked is true if any finding blocks the move.
 	Blocked  bool      `json:"blocked"`
 	Findings []finding `json:"findings"`
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// The namespaces of both managers, unless they were installed elsewhere.
+// The default namespaces of both managers.
 const oldNamespace, ourNamespace = "kruise-system", "flotilla-system"
 
-// whiteLists is the ConfigMap in a manager's namespace by which its administrator lists what objects may name.
+// whiteLists is the ConfigMap in a manager's namespace in which its administrator lists what objects may name.
 const whiteLists = scaletarget.ConfigMap
 
-// workloadKeys are its keys with kinds of workloads, and whiteListKeys all of them.
+// workloadKeys returns the keys that hold kinds of workloads. whiteListKeys returns all keys.
 func workloadKeys() []string {
 	return []string{scaletarget.KeyPersistentPodState, scaletarget.KeyWorkloadSpread}
 }
@@ -74,17 +74,17 @@ func migrateCopyCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-// kept is what a manager keeps in its namespace, and can't make anew.
+// kept is what a manager keeps in its namespace and can't recreate.
 type kept struct {
 	namespace string
-	// revisions has the revisions of SidecarSets, and lists has the white lists by key.
+	// revisions holds the revisions of SidecarSets. lists holds the whitelists by key.
 	revisions []appsv1.ControllerRevision
 	lists     map[string]string
-	// config is the ConfigMap of the white lists; nil if it does not exist.
+	// config is the ConfigMap with the whitelists, or nil if it doesn't exist.
 	config *corev1.ConfigMap
 }
 
-// keptIn reads what is kept in a namespace, nothing if there is no such namespace.
+// keptIn reads what is kept in a namespace. It returns nothing if the namespace doesn't exist.
 func keptIn(ctx context.Context, c client.Reader, namespace string) (kept, error) {
 	out := kept{namespace: namespace, lists: map[string]string{}}
 	var all appsv1.ControllerRevisionList
@@ -109,7 +109,7 @@ func keptIn(ctx context.Context, c client.Reader, namespace string) (kept, error
 	return out, nil
 }
 
-// revision returns the revision of that name, or nil.
+// revision returns the revision with that name, or nil.
 func (k kept) revision(name string) *appsv1.ControllerRevision {
 	i := slices.IndexFunc(k.revisions, func(r appsv1.ControllerRevision) bool { return r.Name == name })
 	if i < 0 {
@@ -118,7 +118,7 @@ func (k kept) revision(name string) *appsv1.ControllerRevision {
 	return &k.revisions[i]
 }
 
-// lacks returns the names of the revisions and the keys of the white lists that this one lacks and the other has.
+// lacks returns the names of the revisions and the keys of the whitelists that other has and k lacks.
 func (k kept) lacks(other kept) (revisions, lists []string) {
 	for i := range other.revisions {
 		if name := other.revisions[i].Name; k.revision(name) == nil {
@@ -164,7 +164,7 @@ func copyKept(cmd *cobra.Command, c client.Client, dry cmdutil.DryRunStrategy, h
 		}
 		if dry != cmdutil.DryRunClient {
 			err := c.Create(cmd.Context(), copied(r, have.namespace), create...)
-			if err != nil && !apierrors.IsAlreadyExists(err) { // Our manager may have made it meanwhile.
+			if err != nil && !apierrors.IsAlreadyExists(err) { // Our manager may have created it meanwhile.
 				return fmt.Errorf("create ControllerRevision %s/%s: %w", have.namespace, r.Name, err)
 			}
 		}
@@ -194,7 +194,7 @@ func copyKept(cmd *cobra.Command, c client.Client, dry cmdutil.DryRunStrategy, h
 	return nil
 }
 
-// copied is a revision in another namespace: owned by its SidecarSet, which has no namespace, as before.
+// copied returns a copy of a revision for another namespace. Its owner is still its SidecarSet, which is cluster-scoped.
 func copied(r *appsv1.ControllerRevision, namespace string) *appsv1.ControllerRevision {
 	out := r.DeepCopy()
 	out.ObjectMeta = metav1.ObjectMeta{
@@ -203,7 +203,7 @@ func copied(r *appsv1.ControllerRevision, namespace string) *appsv1.ControllerRe
 	return out
 }
 
-// writeLists writes the white lists that are missing.
+// writeLists writes the missing whitelists.
 func writeLists(
 	ctx context.Context, c client.Client, had, have kept, missing []string, create []client.CreateOption, patch []client.PatchOption,
 ) error {
@@ -218,7 +218,7 @@ func writeLists(
 		config.Data[key] = had.lists[key]
 	}
 	var err error
-	if have.config != nil { // With a precondition: a key that somebody adds meanwhile stays.
+	if have.config != nil { // The precondition protects a key that another client adds meanwhile.
 		err = c.Patch(ctx, config, client.MergeFromWithOptions(have.config, client.MergeFromWithOptimisticLock{}), patch...)
 	} else {
 		err = c.Create(ctx, config, create...)

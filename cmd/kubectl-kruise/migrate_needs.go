@@ -18,24 +18,24 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// needs are what objects need that the member's chart does not have by itself.
+// needs holds what objects need and the member's chart doesn't provide by default.
 type needs struct {
-	// former and present are what the managers keep in their namespaces.
+	// former and present are what OpenKruise's and our manager keep in their namespaces.
 	former, present kept
-	// revised are SidecarSets whose injectionStrategy names a revision.
+	// revised holds the SidecarSets whose injectionStrategy names a revision.
 	revised []revised
-	// pulls are the names of Secrets for ImagePullJobs, and distributed those of Secrets that ResourceDistributions copy.
+	// pulls holds the names of Secrets for ImagePullJobs. distributed holds the names of Secrets that ResourceDistributions copy.
 	pulls, distributed map[string]bool
-	// workloads are the kinds of others that objects have as targets, and protected those that are protected with their objects.
+	// workloads holds the third-party kinds that objects target. protected holds the kinds that are protected while they have objects.
 	workloads, protected map[schema.GroupResource]bool
-	// plurals are the resources of all kinds that have a CRD.
+	// plurals maps all kinds that have a CRD to their resource names.
 	plurals map[schema.GroupKind]string
 }
 
-// revised is a SidecarSet of which new pods get a revision.
+// revised is a SidecarSet that gives new pods a revision.
 type revised struct{ set, revision, version string }
 
-// in reports whether the revision is there.
+// in reports whether the revision exists in k.
 func (r revised) in(k kept) bool {
 	for i := range k.revisions {
 		of := &k.revisions[i]
@@ -64,7 +64,7 @@ func (n *needs) crd(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// workload records a kind that objects have as a target. The manager may read those of these groups.
+// workload records a kind that objects target. The manager may already read kinds in the listed groups.
 func (n *needs) workload(gvk schema.GroupVersionKind) {
 	if gvk.Kind == "" || slices.Contains([]string{"", "apps", "batch", group}, gvk.Group) {
 		return
@@ -77,7 +77,7 @@ func (n *needs) workload(gvk schema.GroupVersionKind) {
 	n.workloads[schema.GroupResource{Group: gvk.Group, Resource: resource}] = true
 }
 
-// object records what an object needs. pulled: images are pulled before pods are updated.
+// object records what an object needs. pulled means that images are pulled before pods are updated.
 func (n *needs) object(o *unstructured.Unstructured, pulled bool) {
 	gvk := o.GroupVersionKind()
 	text := func(path ...string) string {
@@ -122,7 +122,7 @@ func (n *needs) object(o *unstructured.Unstructured, pulled bool) {
 	}
 }
 
-// secrets records the names of Secrets that a list has.
+// secrets records the names of Secrets in a list.
 func (n *needs) secrets(object map[string]any, path ...string) {
 	names, _, _ := unstructured.NestedStringSlice(object, path...)
 	for _, name := range names {
@@ -155,7 +155,7 @@ func (o *observer) kept(ctx context.Context) error {
 	return nil
 }
 
-// namespaceOf is where a program runs, by default the one that its chart is installed into.
+// namespaceOf returns the namespace where a program runs, or otherwise if it isn't found.
 func (in *installation) namespaceOf(name, otherwise string) string {
 	for _, p := range in.programs {
 		if p.name == name {
@@ -165,10 +165,10 @@ func (in *installation) namespaceOf(name, otherwise string) string {
 	return otherwise
 }
 
-// pulled reports whether a release has images pulled before pods are updated.
+// pulled reports whether a release enables pulling images before pods are updated.
 func (in *installation) pulled() bool { return strings.Contains(in.gates, "PreDownloadImageFor") }
 
-// copies are what OpenKruise keeps in its own namespace and Flotilla has not, and what SidecarSets miss.
+// copies returns findings about what OpenKruise keeps in its namespace and Flotilla lacks, and about what SidecarSets miss.
 func (in *installation) copies() []finding {
 	n := &in.needs
 	revisions, lists := n.present.lacks(n.former)
@@ -209,12 +209,12 @@ func (in *installation) copies() []finding {
 	return out
 }
 
-// installed reports whether there is a program of that name, ready or not.
+// installed reports whether a program with that name exists, ready or not.
 func (in *installation) installed(name string) bool {
 	return slices.ContainsFunc(in.programs, func(p program) bool { return p.name == name })
 }
 
-// values are what is to be set in the member's chart, because it gives rights only for what its values name.
+// values returns findings about values to set in the member's chart: it grants permissions only for what its values name.
 func (in *installation) values() []finding {
 	n := &in.needs
 	had := map[string]any{}
@@ -227,7 +227,7 @@ func (in *installation) values() []finding {
 			return
 		}
 		text, err := json.Marshal(all)
-		if err == nil { // They are strings.
+		if err == nil { // Strings can always be marshaled.
 			set = append(set, path+"="+string(text))
 		}
 	}
@@ -280,7 +280,7 @@ func (in *installation) values() []finding {
 	return []finding{f}
 }
 
-// allows reports whether entries of a value have a resource.
+// allows reports whether entries of a value include a resource.
 func allows(entries []any, r schema.GroupResource) bool {
 	return slices.ContainsFunc(entries, func(one any) bool {
 		entry, _ := one.(map[string]any)

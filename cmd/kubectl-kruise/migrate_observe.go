@@ -32,7 +32,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Names that OpenKruise's manifests and ours give, in whatever namespace they are installed.
+// Names in OpenKruise's manifests and in ours, whatever the namespace.
 const (
 	oldManager, ourManager = "kruise-controller-manager", "flotilla-member"
 	oldChart               = "kruise"
@@ -41,58 +41,58 @@ const (
 	oldWebhooks            = "kruise-webhook-service"
 )
 
-// Helm writes these on what it installs; resource-policy says what it does with it when the release is deleted.
+// Helm sets these on what it installs. resource-policy says what happens to it when the release is deleted.
 const (
 	helmRelease, helmNamespace = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 	helmManagedBy, helmPolicy  = "app.kubernetes.io/managed-by", "helm.sh/resource-policy"
 )
 
-// page is how many objects a list returns at most.
+// page is the maximum number of objects that a list request returns.
 const page = 500
 
 // policyGroup is the API group of PodUnavailableBudget.
 const policyGroup = "policy.kruise.io"
 
-// groups are the API groups whose CRDs OpenKruise installs.
+// groups returns the API groups whose CRDs OpenKruise installs.
 func groups() []string { return []string{group, policyGroup} }
 
-// installation is what there is of OpenKruise and of Flotilla in a cluster.
+// installation is what a cluster has of OpenKruise and Flotilla.
 type installation struct {
 	crds     []definition
 	hooks    []hooks
 	programs []program
-	// leader is who holds the lock of OpenKruise's managers, empty if nobody has renewed it in time.
+	// leader is the holder of the OpenKruise managers' lock, or "" if it was not renewed in time.
 	leader   string
 	releases []release
-	// member is the release of our chart, nil if none was found. gates are the feature gates that both charts set.
+	// member is the release of our chart, or nil if none was found. gates are the feature gates that both charts set.
 	member *release
 	gates  string
 	uses   []use
 	needs  needs
-	// unread are what could not be read, each with the error.
+	// unread lists what could not be read, each with the error.
 	unread []string
 }
 
 // definition is a CRD.
 type definition struct {
 	name, group, kind string
-	// storage is the version that is written, and stored are those that objects may be stored in.
+	// storage is the version that is written. stored lists the versions in which objects may be stored.
 	storage string
 	stored  []string
-	// conversion is the fault of its conversion webhook, nil if it has none or none was found.
+	// conversion is the fault of its conversion webhook, or nil if it has no webhook or no fault was found.
 	conversion *fault
-	// objects is their number, -1 if they could not be listed in any version; listed is the version that they were listed in.
+	// objects is the number of objects, or -1 if they could not be listed in any version. listed is the version in which they were listed.
 	objects int
 	listed  string
-	// release is the one that the annotations name, empty without; labelled is true if the CRD has the label of the member's chart, which
-	// helm leaves there when another release takes the CRD over.
+	// release is the release that the annotations name, or empty. labelled is true if the CRD has the label of the member's chart, which helm
+	// leaves in place when another release takes the CRD over.
 	release  types.NamespacedName
 	labelled bool
 	// calls is true if Flotilla's webhook converts its objects.
 	calls bool
 }
 
-// served is true if Flotilla serves the kind.
+// served reports whether Flotilla serves the kind.
 func (d definition) served() bool {
 	return d.group == group && slices.Contains([]string{
 		"AdvancedCronJob", "BroadcastJob", "CloneSet", "ContainerRecreateRequest", "DaemonSet", "EphemeralJob", "ImageListPullJob", "ImagePullJob",
@@ -101,7 +101,7 @@ func (d definition) served() bool {
 	}, d.kind) || d.group == policyGroup && d.kind == "PodUnavailableBudget"
 }
 
-// callsUs reports whether a conversion is ours, as the member's chart does: a webhook outside the cluster, or a Service of ours.
+// callsUs reports whether a conversion webhook is ours, as the member's chart configures it: outside the cluster, or at our Service.
 func callsUs(c *apiextensionsv1.CustomResourceConversion) bool {
 	if c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil {
 		return false
@@ -110,7 +110,7 @@ func callsUs(c *apiextensionsv1.CustomResourceConversion) bool {
 	return by.URL != nil || by.Service != nil && strings.HasPrefix(by.Service.Name, "flotilla-")
 }
 
-// single is true if the kind has one version in the member's chart, so that nothing converts it.
+// single reports whether the kind has only one version in the member's chart, so that nothing converts it.
 func (d definition) single() bool {
 	return slices.Contains([]string{"EphemeralJob", "NodePodProbe", "PodProbeMarker"}, d.kind)
 }
@@ -121,12 +121,12 @@ type fault struct {
 	why     string
 }
 
-// hooks are the webhooks of one configuration that the apiserver can't reach.
+// hooks are the webhooks in one configuration that the apiserver can't reach.
 type hooks struct {
-	// object is the configuration as kubectl names it.
+	// object is the configuration, as kubectl names it.
 	object string
 	fault  fault
-	// refused are the resources whose requests fail therefore.
+	// refused lists the resources whose requests fail because of that.
 	refused []string
 }
 
@@ -134,20 +134,20 @@ type hooks struct {
 type program struct {
 	name, namespace, kind string
 	ready, want           int32
-	// webhooksOnly is true for a manager of ours that reconciles nothing.
+	// webhooksOnly is true for a manager of ours that doesn't reconcile.
 	webhooksOnly bool
 }
 
-// release is one of helm, in its last revision.
+// release is a helm release in its latest revision.
 type release struct {
 	types.NamespacedName
 
 	chart, version string
-	// deletes and keeps are its CRDs of our groups: those that helm deletes with the release, and those that it keeps.
+	// deletes and keeps hold its CRDs in our groups: those that helm deletes with the release, and those that it keeps.
 	deletes, keeps []string
-	// hook is true if it has a job that runs before the release is deleted.
+	// hook is true if the release has a job that runs before it is deleted.
 	hook bool
-	// config is the values that its user has set.
+	// config holds the values that the user has set.
 	config map[string]any
 }
 
@@ -155,15 +155,15 @@ type release struct {
 type use struct {
 	feature feature
 	objects int
-	// first is one of the objects.
+	// first is the first object that uses it.
 	first string
 }
 
-// observe reads the cluster. What the user may not read is recorded, and the rest is checked.
+// observe reads the cluster. It records what the user may not read, and checks the rest.
 func observe(ctx context.Context, c client.Reader, now time.Time) (*installation, error) {
 	in := &installation{needs: newNeeds()}
 	at := &observer{Reader: c, in: in, faults: map[types.NamespacedName]*fault{}}
-	if err := at.definitions(ctx); err != nil { // Without them nothing is known.
+	if err := at.definitions(ctx); err != nil { // Nothing else makes sense without them.
 		return nil, err
 	}
 	at.part("webhook configurations", at.webhooks(ctx))
@@ -175,12 +175,12 @@ func observe(ctx context.Context, c client.Reader, now time.Time) (*installation
 	return in, nil
 }
 
-// observer fills an installation.
+// observer fills in an installation.
 type observer struct {
 	client.Reader
 
 	in *installation
-	// faults are those of the Services that were looked at, nil of a Service that answers.
+	// faults caches the faults of the Services that were checked. The value is nil if a Service answers.
 	faults map[types.NamespacedName]*fault
 }
 
@@ -191,7 +191,7 @@ func (o *observer) part(what string, err error) {
 	}
 }
 
-// each calls do for the pages of a list.
+// each calls do for each page of a list.
 func (o *observer) each(ctx context.Context, list client.ObjectList, do func() error, options ...client.ListOption) error {
 	for next := ""; ; {
 		if err := o.List(ctx, list, append(options, client.Limit(page), client.Continue(next))...); err != nil {
@@ -238,8 +238,8 @@ func (o *observer) definitions(ctx context.Context) error {
 	return nil
 }
 
-// count counts the objects of a kind. They are listed in the version that is stored, then in others: a list needs no
-// conversion if all objects are stored in its version.
+// count counts the objects of a kind. It lists them in the storage version first, then in others: a list needs no conversion if all objects
+// are stored in its version.
 func (o *observer) count(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, d *definition) {
 	var versions []string
 	for _, v := range crd.Spec.Versions {
@@ -276,7 +276,7 @@ func (o *observer) count(ctx context.Context, crd *apiextensionsv1.CustomResourc
 	}
 }
 
-// fault is why a Service does not answer, nil if it does as far as its endpoints tell.
+// fault returns why a Service doesn't answer, or nil if its endpoints suggest that it does.
 func (o *observer) fault(ctx context.Context, at types.NamespacedName) (*fault, error) {
 	if known, ok := o.faults[at]; ok {
 		return known, nil
@@ -342,7 +342,7 @@ func (o *observer) webhooks(ctx context.Context) error {
 	return nil
 }
 
-// configuration looks at the webhooks of one: those that are OpenKruise's, and those that are called for objects of its groups.
+// configuration checks the webhooks in one configuration that belong to OpenKruise, or that are called for objects in its groups.
 func (o *observer) configuration(ctx context.Context, object string, all []webhook) error {
 	var found []hooks
 	for _, w := range all {
@@ -385,7 +385,7 @@ func (o *observer) programs(ctx context.Context) error {
 		if err := o.List(ctx, &all, named(name)); err != nil {
 			return err
 		}
-		if name == ourManager { // The chart may name it otherwise.
+		if name == ourManager { // The chart may use another name.
 			if err := o.List(ctx, &more, client.MatchingLabels{"app.kubernetes.io/component": "member-manager"}); err != nil {
 				return err
 			}
@@ -418,7 +418,7 @@ func (o *observer) programs(ctx context.Context) error {
 	return nil
 }
 
-// leader finds who holds the lock, a Lease or in old versions a ConfigMap.
+// leader finds the holder of the lock, which is a Lease or, in old versions, a ConfigMap.
 func (o *observer) leader(ctx context.Context, now time.Time) error {
 	var leases coordinationv1.LeaseList
 	var maps corev1.ConfigMapList
@@ -457,8 +457,8 @@ func (o *observer) holds(who string, renewed time.Time, seconds int32, now time.
 	}
 }
 
-// releases reads the last revision of each release. What helm deletes is what this revision says: what was written on the
-// objects later does not count.
+// releases reads the latest revision of each release. Its manifest alone determines what helm deletes. Later changes to the objects don't
+// count.
 func (o *observer) releases(ctx context.Context) error {
 	latest, err := labels.Parse("owner=helm,status notin (superseded,uninstalled)")
 	if err != nil {
@@ -503,7 +503,7 @@ func (o *observer) releases(ctx context.Context) error {
 	return nil
 }
 
-// decodeRelease reads what helm stores.
+// decodeRelease decodes what helm stores.
 func decodeRelease(stored []byte) (r release, revision int, err error) {
 	data, err := base64.StdEncoding.DecodeString(string(stored))
 	if err != nil {
@@ -604,7 +604,7 @@ func (o *observer) use(counts map[string]*use, object *unstructured.Unstructured
 	}
 }
 
-// searched are the kinds that may use features of OpenKruise: Kubernetes' own, and those of ours that can be listed.
+// searched returns the kinds that may use OpenKruise features: Kubernetes' own kinds, and those of our kinds that can be listed.
 func (o *observer) searched() []schema.GroupVersionKind {
 	out := []schema.GroupVersionKind{
 		{Version: "v1", Kind: "Namespace"},
@@ -624,7 +624,7 @@ func (o *observer) searched() []schema.GroupVersionKind {
 	return out
 }
 
-// templates are the pod templates of an object: one, or in a UnitedDeployment or AdvancedCronJob that of what it creates.
+// templates returns the pod templates of an object. For a UnitedDeployment or AdvancedCronJob that is the template of what it creates.
 func templates(object *unstructured.Unstructured) []map[string]any {
 	var out []map[string]any
 	for _, at := range [][]string{
@@ -644,7 +644,7 @@ func templates(object *unstructured.Unstructured) []map[string]any {
 	return out
 }
 
-// hasEnv reports whether a container of a template has a variable of this prefix.
+// hasEnv reports whether a container in a template has an env variable with this prefix.
 func hasEnv(template map[string]any, prefix string) bool {
 	for _, list := range containerLists() {
 		all, _, err := unstructured.NestedSlice(template, "spec", list)

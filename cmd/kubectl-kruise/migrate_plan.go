@@ -11,30 +11,30 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// level is how bad a finding is.
+// level is the severity of a finding.
 type level string
 
 const (
-	// block is what must be dealt with before the move goes on: requests fail, or the next step would delete objects.
+	// block means that the move can't go on before this is dealt with: requests fail, or the next step would delete objects.
 	block level = "Block"
-	// warn is what will not work, or not as before.
+	// warn means that something won't work, or not as before.
 	warn level = "Warn"
-	// info is what the user should know.
+	// info means that the user should know about it.
 	info level = "Info"
 )
 
-// finding is one fact about a cluster, and what to do.
+// finding is one fact about a cluster, and what to do about it.
 type finding struct {
 	Level level `json:"level"`
-	// Reason is a word for programs, and Object is what it is about, as KIND NAME or KIND NAMESPACE/NAME.
+	// Reason is a machine-readable word. Object is what the finding is about, as KIND NAME or KIND NAMESPACE/NAME.
 	Reason  string `json:"reason"`
 	Object  string `json:"object"`
 	Message string `json:"message"`
-	// Do are the commands to run, in this order; a line that begins with # says what there is no command for.
+	// Do lists the commands to run, in this order. A line that begins with # describes a step that no command covers.
 	Do []string `json:"do,omitempty"`
 }
 
-// judge turns what there is into findings, the worst first.
+// judge turns the installation into findings, worst first.
 func (in *installation) judge() []finding {
 	out := slices.Concat(in.conversions(), in.unreachable(), in.owners(), in.adoption(), in.running(),
 		in.copies(), in.values(), in.kinds(), in.features(), in.versions())
@@ -48,7 +48,7 @@ func (in *installation) judge() []finding {
 	return out
 }
 
-// conversions are the CRDs whose conversion webhook can't be reached.
+// conversions returns findings about CRDs whose conversion webhook can't be reached.
 func (in *installation) conversions() []finding {
 	var out []finding
 	for _, d := range in.crds {
@@ -88,7 +88,7 @@ func (in *installation) conversions() []finding {
 	return out
 }
 
-// unreachable are the webhook configurations that refuse requests.
+// unreachable returns findings about webhook configurations that block requests.
 func (in *installation) unreachable() []finding {
 	out := make([]finding, 0, len(in.hooks))
 	for _, h := range in.hooks {
@@ -107,7 +107,7 @@ func (in *installation) unreachable() []finding {
 	return out
 }
 
-// owners are the releases that delete CRDs, and with them all objects and their pods.
+// owners returns findings about releases that delete CRDs, and with them all objects and their pods.
 func (in *installation) owners() []finding {
 	var out []finding
 	for _, r := range in.releases {
@@ -137,8 +137,8 @@ func (in *installation) owners() []finding {
 	return out
 }
 
-// release says how to take the CRDs out of OpenKruise's release. Helm keeps what leaves a release by an upgrade if the
-// object has the annotation, and what leaves it by an uninstall only if the manifest had it.
+// release returns a finding that says how to take the CRDs out of OpenKruise's release. If an upgrade drops an object from a release, helm
+// keeps the object if it has the annotation. An uninstall keeps it only if the manifest had the annotation.
 func (r release) release(chart string, objects int) finding {
 	f := finding{
 		Level: block, Reason: "ReleaseDeletesCRDs", Object: "release " + r.String(),
@@ -159,13 +159,13 @@ func (r release) release(chart string, objects int) finding {
 	return f
 }
 
-// guide is the page about the move, and takeOver what the chart says when it refuses to replace CRDs of another installation.
+// guide is the documentation page about the move. takeOver is what the chart says when it refuses to replace another installation's CRDs.
 const (
 	guide    = "docs/start/from-openkruise.md"
 	takeOver = guide + " says, first with manager.webhooksOnly=true and crds.managed=false"
 )
 
-// adoption are the CRDs that a helm install of the member's chart refuses to take over.
+// adoption returns findings about CRDs that helm install of the member's chart refuses to take over.
 func (in *installation) adoption() []finding {
 	var names []string
 	owner := ""
@@ -189,8 +189,8 @@ func (in *installation) adoption() []finding {
 	}}
 }
 
-// owns reports whether a CRD is of a release of our chart. The annotations of the CRD say which release it is; one whose chart is not known
-// is ours by the label.
+// owns reports whether a CRD belongs to a release of our chart. The CRD's annotations name the release. If the chart of that release is
+// unknown, the label decides.
 func (in *installation) owns(d definition) bool {
 	if !d.labelled || d.release.Name == "" {
 		return false
@@ -199,7 +199,7 @@ func (in *installation) owns(d definition) bool {
 	return i < 0 || in.releases[i].chart != oldChart
 }
 
-// running are the managers and node daemons.
+// running returns findings about the managers and node daemons.
 func (in *installation) running() []finding {
 	var out []finding
 	for _, p := range in.programs {
@@ -255,17 +255,17 @@ func (in *installation) running() []finding {
 	return out
 }
 
-// ready reports whether a program of that name has a ready pod, with --webhooks-only or without.
+// ready reports whether a program with that name has a ready pod, and runs with or without --webhooks-only as given.
 func (in *installation) ready(name string, webhooksOnly bool) bool {
 	return slices.ContainsFunc(in.programs, func(p program) bool {
 		return p.name == name && p.ready > 0 && p.webhooksOnly == webhooksOnly
 	})
 }
 
-// oldReconciles reports whether a manager of OpenKruise runs, in the cluster or elsewhere.
+// oldReconciles reports whether an OpenKruise manager runs, in the cluster or elsewhere.
 func (in *installation) oldReconciles() bool { return in.leader != "" || in.ready(oldManager, false) }
 
-// stop are the commands that stop OpenKruise's manager: its webhooks first, which would refuse requests without it.
+// stop returns the commands that stop OpenKruise's manager. They delete its webhooks first, which would otherwise block requests.
 func (in *installation) stop() []string {
 	return append([]string{
 		"kubectl delete --ignore-not-found mutatingwebhookconfiguration kruise-mutating-webhook-configuration",
@@ -273,7 +273,7 @@ func (in *installation) stop() []string {
 	}, in.commands(oldManager, "kubectl scale deployment %[2]s --namespace %[1]s --replicas 0")...)
 }
 
-// commands has one for each program of that name.
+// commands returns one command for each program with that name.
 func (in *installation) commands(name, format string) []string {
 	var out []string
 	for _, p := range in.programs {
@@ -284,7 +284,7 @@ func (in *installation) commands(name, format string) []string {
 	return out
 }
 
-// workloads is how many objects there are that we serve.
+// workloads returns the number of objects of kinds that we serve.
 func (in *installation) workloads() int {
 	n := 0
 	for _, d := range in.crds {
@@ -295,7 +295,7 @@ func (in *installation) workloads() int {
 	return n
 }
 
-// kinds are those of which there are objects and that are not served.
+// kinds returns findings about kinds that have objects but are not served.
 func (in *installation) kinds() []finding {
 	var out []finding
 	for _, d := range in.crds {
@@ -329,7 +329,7 @@ func (in *installation) features() []finding {
 	return out
 }
 
-// versions are the kinds whose objects may be stored in several.
+// versions returns findings about kinds whose objects may be stored in several versions.
 func (in *installation) versions() []finding {
 	var out []finding
 	for _, d := range in.crds {
@@ -344,10 +344,10 @@ func (in *installation) versions() []finding {
 	return out
 }
 
-// feature is one of OpenKruise that is asked for in objects of any kind, and is not served, or only with a gate.
+// feature is an OpenKruise feature that objects of any kind can request, and that is not served, or only with a feature gate.
 type feature struct {
 	name, without string
-	// gate is the feature gate that serves it, off by default; empty: there is none.
+	// gate is the feature gate that enables the feature, off by default. Empty means that there is none.
 	gate string
 	uses func(*unstructured.Unstructured) bool
 }

@@ -60,7 +60,7 @@ func migrateValuesCommand() *cobra.Command {
 	return cmd
 }
 
-// migrateValues changes values of OpenKruise's chart into ours, and returns what it left out.
+// migrateValues converts the values of OpenKruise's chart to ours, and returns notes about what it left out.
 func migrateValues(values map[string]any) (notes []string, err error) {
 	if affinity, ok, _ := unstructured.NestedMap(values, "manager", "nodeAffinity"); ok && len(affinity) > 0 {
 		if err := unstructured.SetNestedMap(values, affinity, "manager", "affinity", "nodeAffinity"); err != nil {
@@ -96,7 +96,7 @@ func migrateValues(values map[string]any) (notes []string, err error) {
 	return notes, nil
 }
 
-// remove removes a field, and those around it that are empty then.
+// remove removes a field, and the parents that are empty then.
 func remove(values map[string]any, path ...string) {
 	unstructured.RemoveNestedField(values, path...)
 	for n := len(path) - 1; n > 0; n-- {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// output is how objects are printed, by the flag -o. It does not have kubectl's templates: with them the linker could not
-// remove unused code, and the program would be half as large again.
+// output is how objects are printed, according to the flag -o. It doesn't support kubectl's templates: they would keep the linker from
+// removing unused code, and make the program half as large again.
 type output struct {
 	format string
 	json   *genericclioptions.JSONYamlPrintFlags
@@ -21,7 +21,7 @@ func (o *output) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.format, "output", "o", "", "print the object as json or yaml, or only its name by name")
 }
 
-// printer prints objects; without -o their name and what was done.
+// printer returns a printer for objects. Without -o it prints their name and what was done.
 func (o *output) printer(done string) (printers.ResourcePrinter, error) {
 	if o.format == "" || o.format == "name" {
 		return &printers.NamePrinter{ShortOutput: o.format == "name", Operation: done}, nil

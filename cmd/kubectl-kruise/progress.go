@@ -30,7 +30,7 @@ func (l *lines) print(s standing) error {
 
 func (l *lines) end() error { return nil }
 
-// bar draws how far the rollout is into one line of a terminal, over and over.
+// bar draws the rollout's progress in one line of a terminal, redrawing it each time.
 type bar struct {
 	out   io.Writer
 	width int
@@ -38,9 +38,9 @@ type bar struct {
 }
 
 const (
-	// cells is how long the bar itself is.
+	// cells is the width of the bar itself.
 	cells = 30
-	// redraw goes to the beginning of the line and clears it.
+	// redraw moves to the start of the line and clears it.
 	redraw = "\r\x1b[K"
 )
 
@@ -57,7 +57,7 @@ func (b *bar) print(s standing) error {
 	return err
 }
 
-// end leaves the cursor below the bar.
+// end moves the cursor below the bar.
 func (b *bar) end() error {
 	if !b.open {
 		return nil
@@ -78,7 +78,7 @@ func draw(s standing) string {
 	return text
 }
 
-// gauge is the bar: pods in the order of their state, each as long as its share of the pods wanted.
+// gauge returns the bar: the pods in the order of their state, each with its share of the wanted pods.
 func gauge(s standing) string {
 	at := func(n int32) int {
 		if s.want <= 0 {
@@ -88,7 +88,7 @@ func gauge(s standing) string {
 	}
 	complete, updated, goal := at(s.complete), at(max(s.updated, s.complete)), at(s.goal)
 	if s.goal < s.want {
-		goal = max(goal-1, 0) // The cell of the partition's mark.
+		goal = max(goal-1, 0) // Leave a cell for the partition's mark.
 	}
 	var out strings.Builder
 	for i := range cells {
@@ -123,7 +123,7 @@ func fit(text string, width int) string {
 	return string(runes[:width-3]) + "..."
 }
 
-// terminalWidth is 0 where out is no terminal.
+// terminalWidth returns the width of the terminal, or 0 if out is not one.
 func terminalWidth(out io.Writer) int {
 	f, ok := out.(*os.File)
 	if !ok {

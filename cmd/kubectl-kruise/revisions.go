@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// revisions lists the set's, oldest first.
+// revisions lists the set's revisions, oldest first.
 func revisions(ctx context.Context, c client.Reader, set workload) ([]*appsv1.ControllerRevision, error) {
 	all, err := revision.List(ctx, c, set, client.InNamespace(set.GetNamespace()))
 	if err != nil {
@@ -22,7 +22,7 @@ func revisions(ctx context.Context, c client.Reader, set workload) ([]*appsv1.Co
 	return all, nil
 }
 
-// numbered finds the revision of a number; the error lists the existing ones.
+// numbered finds the revision with a number. The error lists the existing ones.
 func numbered(all []*appsv1.ControllerRevision, set workload, number int64) (*appsv1.ControllerRevision, error) {
 	var there []int64
 	for _, r := range all {
@@ -41,7 +41,7 @@ func noHistory(set workload) error {
 	return fmt.Errorf("%s has no revisions yet: its controller creates the first one, is it running?", set.id())
 }
 
-// template reads the template of a revision, with fields that the types here don't know.
+// template reads the template of a revision, including fields that the types here don't know.
 func template(r *appsv1.ControllerRevision) (map[string]any, error) {
 	var data map[string]any
 	if err := json.Unmarshal(r.Data.Raw, &data); err != nil {
@@ -56,7 +56,7 @@ func template(r *appsv1.ControllerRevision) (map[string]any, error) {
 	return found, nil
 }
 
-// dropNulls removes fields without value, such as a creationTimestamp of null: in a patch they would mean deletion.
+// dropNulls removes fields with value null, such as a creationTimestamp: in a patch, null means deletion.
 func dropNulls(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -74,7 +74,7 @@ func dropNulls(v any) {
 	}
 }
 
-// has reports whether the set's template is this one.
+// has reports whether the set has this template.
 func (s workload) has(template map[string]any) bool {
 	now, _, err := unstructured.NestedMap(s.Object, "spec", "template")
 	if err != nil {

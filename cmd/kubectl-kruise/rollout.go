@@ -25,7 +25,7 @@ func rolloutCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-// holds are the reasons in the spec why not all pods will be updated to a new template.
+// holds returns the reasons in the spec why not all pods will be updated to a new template.
 func holds(id string, f facts) []string {
 	if f.onDelete {
 		return []string{id + " has updateStrategy.type OnDelete: a pod is updated when a user deletes it"}

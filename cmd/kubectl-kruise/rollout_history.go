@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// changeCause is the annotation with which users record why they changed a workload; its revisions have a copy.
+// changeCause is the annotation in which users record why they changed a workload. Its revisions have a copy.
 const changeCause = "kubernetes.io/change-cause"
 
 // historyFlags are the flags of the verb history.

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// restartedAt is the annotation of the pods that a restart writes, as OpenKruise's kubectl plugin does.
+	// restartedAt is the pod annotation that a restart writes. Source: OpenKruise's kubectl plugin.
 	restartedAt = "kubectl.kruise.io/restartedAt"
-	// restartedAtEnv is the variable by which containers read it.
+	// restartedAtEnv is the env variable through which containers read it.
 	restartedAtEnv = "KRUISE_RESTARTED_AT"
 	restartedAtRef = "metadata.annotations['" + restartedAt + "']"
 )
@@ -53,7 +53,7 @@ func restartCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-// restart rolls the template out again; containers: its containers are restarted in running pods.
+// restart returns the edit that rolls out the template again. With containers, the containers of running pods are restarted instead.
 func restart(now time.Time, containers bool) edit {
 	at, annotation := now.UTC().Format(time.RFC3339), restartedAt
 	if containers {
@@ -94,7 +94,7 @@ func restart(now time.Time, containers bool) edit {
 	}
 }
 
-// readRestart makes every container read the annotation, and returns how many did not.
+// readRestart makes every container read the annotation, and returns how many did not do so before.
 func (s workload) readRestart() (added int, err error) {
 	_, err = s.eachOf("containers", "*", func(c container) error {
 		vars, err := c.env()

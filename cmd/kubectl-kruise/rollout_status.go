@@ -67,7 +67,7 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-// follow prints the progress of the rollout, until it is complete, fails, or is not to be watched.
+// follow prints the progress of the rollout until it completes or fails, or only once without --watch.
 func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set workload, t progressPrinter) (err error) {
 	defer func() { err = errors.Join(err, t.end()) }()
 	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, f.timeout)
@@ -94,7 +94,7 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set worklo
 	for f.watch && err == nil && !done {
 		done, err = watching(ctx, c, set, look)
 		if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
-			// The watch's resource version is too old for the apiserver.
+			// The watch's resourceVersion is too old for the apiserver.
 			if err = c.Get(ctx, client.ObjectKeyFromObject(set), set.Unstructured); err == nil {
 				done, err = look(ctx, set)
 			}
@@ -111,8 +111,8 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set worklo
 	return err
 }
 
-// pinned refuses a rollout to another revision than --revision. Before the controller has seen the spec, the status names
-// the revision of the rollout before.
+// pinned rejects a rollout to a revision other than --revision. Until the controller has seen the spec, the status names the revision of the
+// previous rollout.
 func (f *statusFlags) pinned(ctx context.Context, c client.Client, set workload, is facts) error {
 	if f.revision == 0 || is.observed < set.GetGeneration() {
 		return nil
@@ -131,10 +131,10 @@ func (f *statusFlags) pinned(ctx context.Context, c client.Client, set workload,
 	return nil
 }
 
-// watching calls look with every later version of set, until that is done or fails.
+// watching calls look with every later version of set, until look is done or fails.
 func watching(ctx context.Context, c client.WithWatch, set workload, look func(context.Context, workload) (bool, error)) (bool, error) {
 	kind := set.GroupVersionKind()
-	ctx = klog.NewContext(ctx, logr.Discard()) // The watcher would also log to the terminal what it returns.
+	ctx = klog.NewContext(ctx, logr.Discard()) // The watcher would also log what it returns to the terminal.
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, set.GetResourceVersion(), &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			all := &unstructured.UnstructuredList{}

@@ -55,8 +55,8 @@ func undo(ctx context.Context, set workload, all []*appsv1.ControllerRevision, n
 	return "rolled back", holds(set.id(), f), unstructured.SetNestedMap(set.Object, to, "spec", "template")
 }
 
-// earlier is the revision to go back to, and its template. The one before is the latest with another template than the
-// set's: the controller may not have made a revision of that yet.
+// earlier returns the revision to go back to, and its template. By default that is the latest revision whose template differs from the set's:
+// the controller may not have created a revision for the current template yet.
 func earlier(set workload, all []*appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, map[string]any, error) {
 	if number > 0 {
 		r, err := numbered(all, set, number)

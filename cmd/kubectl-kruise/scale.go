@@ -83,8 +83,8 @@ func (f *scaleFlags) one(cmd *cobra.Command, c client.Client, info *resource.Inf
 	return f.show(cmd.OutOrStdout(), object, "scaled")
 }
 
-// scale sets the size through the subresource, so that it needs no right to write the rest of the object. The size is
-// written to the resourceVersion that was read, so that --current-replicas holds at the time of the write.
+// scale sets the size through the scale subresource, which needs no permission to write the rest of the object. The write is conditional on
+// the resourceVersion that was read, so that --current-replicas holds at that moment.
 func (f *scaleFlags) scale(ctx context.Context, c client.Client, object *unstructured.Unstructured, name string) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		size, err := sizeOf(ctx, c, object, name)
@@ -110,7 +110,7 @@ func (f *scaleFlags) scale(ctx context.Context, c client.Client, object *unstruc
 				return fmt.Errorf("scale %s: %w", name, err)
 			}
 		}
-		// What is printed has the new size, if the kind has it where most have.
+		// Print the new size, if the kind has it in the usual field.
 		if was, ok, err := unstructured.NestedInt64(object.Object, "spec", "replicas"); ok && err == nil && was == now {
 			return unstructured.SetNestedField(object.Object, f.replicas, "spec", "replicas")
 		}
@@ -140,7 +140,7 @@ func (f *scaleFlags) await(ctx context.Context, c client.Client, object *unstruc
 	return err
 }
 
-// sizeOf is the scale subresource of object.
+// sizeOf returns the scale subresource of object.
 func sizeOf(ctx context.Context, c client.Client, object *unstructured.Unstructured, name string) (*unstructured.Unstructured, error) {
 	size := &unstructured.Unstructured{}
 	size.SetAPIVersion("autoscaling/v1")

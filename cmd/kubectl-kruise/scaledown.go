@@ -77,8 +77,8 @@ func scaledown(c client.Reader, pods []string) edit {
 	}
 }
 
-// deletable is an error unless the pod is one of the set's that is not being deleted: replicas would be lowered, and another
-// pod would be deleted.
+// deletable returns an error unless the pod belongs to the set and is not being deleted. Otherwise replicas would be lowered, and another pod
+// would be deleted.
 func deletable(ctx context.Context, c client.Reader, set workload, name string) error {
 	pod := &corev1.Pod{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: set.GetNamespace(), Name: name}, pod); err != nil {

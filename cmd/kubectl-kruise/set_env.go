@@ -113,7 +113,7 @@ func find(vars []map[string]any, name string) map[string]any {
 	return nil
 }
 
-// imported are the variables of --from, in the order of their keys.
+// imported returns the variables for --from, in the order of their keys.
 func (f *envFlags) imported(ctx context.Context, c conn) ([]corev1.EnvVar, error) {
 	if f.from == "" {
 		return nil, nil
@@ -159,7 +159,7 @@ func (f *envFlags) imported(ctx context.Context, c conn) ([]corev1.EnvVar, error
 	return out, nil
 }
 
-// listAll lists the variables in the form that a shell reads, references as comments.
+// listAll lists the variables in a form that a shell can read, with references as comments.
 func (f *envFlags) listAll(cmd *cobra.Command, c conn, args []string) error {
 	sets, err := f.workloads(c, cmd.CommandPath(), args)
 	if err != nil {

@@ -63,7 +63,7 @@ func setResources(wanted corev1.ResourceRequirements, containers string) edit {
 	}
 }
 
-// setResource does not change a quantity of equal value: 0.5 is 500m.
+// setResource sets a quantity. It doesn't change one with an equal value, such as 0.5 and 500m.
 func (c container) setResource(field string, name corev1.ResourceName, q resource.Quantity) (changed bool, err error) {
 	at := []string{"resources", field, string(name)}
 	was, _, err := unstructured.NestedFieldNoCopy(c, at...)

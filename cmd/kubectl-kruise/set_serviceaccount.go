@@ -30,7 +30,7 @@ func setServiceAccountCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-// setServiceAccount also writes the deprecated field of the same meaning, where the template has it.
+// setServiceAccount also writes the equivalent deprecated field if the template has it.
 func setServiceAccount(name string) edit {
 	return func(_ context.Context, set workload) (done string, _ []string, _ error) {
 		pod := []string{"spec", "template", "spec"}

@@ -14,18 +14,18 @@ import (
 
 // standing is the progress of a rollout.
 type standing struct {
-	// noun is what its kind is called.
+	// noun is the name of the set's kind.
 	noun, name string
-	// want is the desired number of pods, goal how many of them have to be updated; the partition keeps the rest.
+	// want is the desired number of pods. goal is how many of them have to be updated: the partition keeps the rest.
 	want, goal int32
-	// Numbers of existing pods: all, ready, available, updated, and updated and available.
+	// Numbers of existing pods: all, ready, available, updated, and both updated and available.
 	total, ready, available, updated, complete int32
-	// waits is what is waited for; empty when the rollout is done.
+	// waits is what the rollout waits for, or "" when it is done.
 	waits string
 	done  bool
 }
 
-// standingOf returns the progress of a rollout, or why it can't become complete. goal is how many pods have to be updated.
+// standingOf returns the progress of a rollout, or why it can't complete. goal is how many pods have to be updated.
 func standingOf(set workload, f facts, goal int32) (standing, error) {
 	out := standing{
 		noun: set.kind().noun, name: set.GetName(), want: f.want, goal: goal, total: f.total, ready: f.ready, available: f.available,
@@ -59,7 +59,7 @@ func standingOf(set workload, f facts, goal int32) (standing, error) {
 	return out, nil
 }
 
-// missing is what keeps the rollout from being complete.
+// missing returns what keeps the rollout from being complete.
 func (s standing) missing() string {
 	switch {
 	case s.updated < s.goal:
@@ -77,7 +77,7 @@ func (s standing) missing() string {
 	}
 }
 
-// stuck is why a rollout can't continue without a change by a user, by the conditions of the controller.
+// stuck returns why a rollout can't continue unless the user changes something, based on the controller's conditions.
 func stuck(conditions []appsv1beta1.WorkloadCondition) string {
 	for _, c := range conditions {
 		late := c.Type == progressing && c.Status == corev1.ConditionFalse
@@ -85,7 +85,7 @@ func stuck(conditions []appsv1beta1.WorkloadCondition) string {
 		switch {
 		case late && c.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded:
 			why := "exceeded its progress deadline"
-			if s := condition(conditions, keys.ConditionStalled); s != nil { // It goes on with what refuses the next step.
+			if s := condition(conditions, keys.ConditionStalled); s != nil { // Continue with the reason why the next step is refused.
 				if refused, is := strings.CutPrefix(s.Message, c.Message+"; "); is {
 					why += "; " + refused
 				}
@@ -98,7 +98,7 @@ func stuck(conditions []appsv1beta1.WorkloadCondition) string {
 	return ""
 }
 
-// lasting are the reasons of failed updates that are not temporary.
+// lasting returns the reasons of failed updates that are not temporary.
 func lasting() []string {
 	return []string{
 		appsv1beta1.CloneSetReasonNotInPlace, appsv1beta1.CloneSetReasonInvalidSpec, appsv1beta1.CloneSetReasonUpdateStalled,
@@ -106,7 +106,7 @@ func lasting() []string {
 	}
 }
 
-// failing is the failure to report; that of an update takes precedence.
+// failing returns the failure to report. A failed update takes precedence.
 func failing(conditions []appsv1beta1.WorkloadCondition) *appsv1beta1.WorkloadCondition {
 	for _, t := range []appsv1beta1.WorkloadConditionType{appsv1beta1.WorkloadFailedUpdatePod, appsv1beta1.WorkloadFailedCreatePod} {
 		if c := condition(conditions, string(t)); c != nil {
@@ -116,7 +116,7 @@ func failing(conditions []appsv1beta1.WorkloadCondition) *appsv1beta1.WorkloadCo
 	return nil
 }
 
-// condition returns the condition of a type that is True and has a message, or nil.
+// condition returns the condition of a type if it is True and has a message, otherwise nil.
 func condition(conditions []appsv1beta1.WorkloadCondition, kind string) *appsv1beta1.WorkloadCondition {
 	i := slices.IndexFunc(conditions, func(c appsv1beta1.WorkloadCondition) bool {
 		return string(c.Type) == kind && c.Status == corev1.ConditionTrue && c.Message != ""
@@ -127,7 +127,7 @@ func condition(conditions []appsv1beta1.WorkloadCondition, kind string) *appsv1b
 	return &conditions[i]
 }
 
-// end is the last line of a complete rollout.
+// end returns the last line for a complete rollout.
 func (s standing) end() string {
 	if s.goal < s.want {
 		return fmt.Sprintf("partitioned roll out complete: %d new pods have been updated...", s.updated)

@@ -12,7 +12,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 )
 
-// target has the flags that select the objects of a verb, besides its arguments: TYPE NAME..., TYPE/NAME... or TYPE alone.
+// target holds the flags that select a verb's objects, besides its arguments: TYPE NAME..., TYPE/NAME... or TYPE alone.
 type target struct {
 	files    resource.FilenameOptions
 	selector string
@@ -25,8 +25,7 @@ func (t *target) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.all, "all", false, "all objects of the type in the namespace")
 }
 
-// find reads the objects, each in the version that the arguments name, otherwise in the one that the cluster prefers. There
-// is at least one.
+// find reads the objects, in the version that the arguments name or, by default, the cluster's preferred one. It returns at least one.
 func (t *target) find(c conn, args []string) ([]*resource.Info, error) {
 	if len(args) == 0 && cmdutil.IsFilenameSliceEmpty(t.files.Filenames, t.files.Kustomize) {
 		return nil, errors.New("name what to work on: TYPE NAME, TYPE/NAME or -f FILE, as in cloneset/demo")
@@ -49,8 +48,8 @@ func (t *target) find(c conn, args []string) ([]*resource.Info, error) {
 	return infos, nil
 }
 
-// workloads is find for verbs that serve CloneSets, StatefulSets and DaemonSets of apps.kruise.io only. verb is the name
-// of the command, for the remedy in the error.
+// workloads is find for verbs that serve only CloneSets, StatefulSets and DaemonSets of apps.kruise.io. verb is the name of the command, for
+// the remedy in the error.
 func (t *target) workloads(c conn, verb string, args []string) ([]workload, error) {
 	infos, err := t.find(c, args)
 	if err != nil {
@@ -78,7 +77,7 @@ func (t *target) workloads(c conn, verb string, args []string) ([]workload, erro
 	return sets, nil
 }
 
-// forEach calls do with each of workloads. An error with one does not stop the others.
+// forEach calls do for each of workloads. An error for one doesn't stop the others.
 func (t *target) forEach(c conn, verb string, args []string, do func(workload) error) error {
 	sets, err := t.workloads(c, verb, args)
 	if err != nil {

@@ -11,26 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// workload is a set of pods of one of the kinds that verbs serve, in one of the served versions, with all its fields: those
-// that the types here don't have must survive an edit.
+// workload is a set of pods, of one of the kinds that verbs serve and in one of the served versions. It keeps all fields: fields that the
+// types here don't know must survive an edit.
 type workload struct{ *unstructured.Unstructured }
 
 func (s workload) copy() workload { return workload{s.DeepCopy()} }
 
 func (s workload) kind() kind { return kinds()[s.GetKind()] }
 
-// facts extracts what verbs need.
+// facts returns what verbs need to know.
 func (s workload) facts(ctx context.Context) (facts, error) { return s.kind().read(ctx, s) }
 
-// id is the set's name on the command line, in a form that kubectl accepts for it.
+// id returns the set's name on the command line, in a form that kubectl accepts for it.
 func (s workload) id() string { return s.kind().alias + "/" + s.GetName() }
 
-// fullID is its name in printed output.
+// fullID returns its name in printed output.
 func (s workload) fullID() string { return s.kind().noun + ".apps.kruise.io/" + s.GetName() }
 
 func (s workload) alpha() bool { return s.GroupVersionKind().Version == "v1alpha1" }
 
-// pausedPath is where the set's version has the field.
+// pausedPath returns the path of the field paused in the set's version.
 func (s workload) pausedPath() []string {
 	if s.alpha() && s.GetKind() == "CloneSet" {
 		return []string{"spec", "updateStrategy", "paused"}
@@ -38,7 +38,7 @@ func (s workload) pausedPath() []string {
 	return []string{"spec", "updateStrategy", "rollingUpdate", "paused"}
 }
 
-// annotateTemplate sets an annotation of the pods.
+// annotateTemplate sets an annotation on the pod template.
 func (s workload) annotateTemplate(key, value string) error {
 	return unstructured.SetNestedField(s.Object, value, "spec", "template", "metadata", "annotations", key)
 }
@@ -48,7 +48,7 @@ func (s workload) templateAnnotation(key string) string {
 	return v
 }
 
-// container is one of a template, as it is in the object.
+// container is a container in a template, in unstructured form.
 type container map[string]any
 
 func (c container) name() string {
@@ -56,11 +56,11 @@ func (c container) name() string {
 	return name
 }
 
-// containerLists are the fields of a pod's spec that hold containers whose image, variables and resources can be changed.
+// containerLists returns the fields of a pod spec with containers whose image, env variables and resources can be changed.
 func containerLists() []string { return []string{"containers", "initContainers"} }
 
-// each edits the containers whose names match the pattern, init containers too. The pattern may have wildcards, as in
-// "*". It is an error if it matches none.
+// each edits the containers whose names match the pattern, including init containers. The pattern may have wildcards, as in "*". It is an
+// error if no container matches.
 func (s workload) each(pattern string, edit func(container) error) error {
 	n := 0
 	for _, list := range containerLists() {
@@ -76,7 +76,7 @@ func (s workload) each(pattern string, edit func(container) error) error {
 	return nil
 }
 
-// eachOf is each for one list; it returns how many containers match.
+// eachOf is each for one list. It returns how many containers match.
 func (s workload) eachOf(list, pattern string, edit func(container) error) (int, error) {
 	at := []string{"spec", "template", "spec", list}
 	all, _, err := unstructured.NestedSlice(s.Object, at...)
@@ -103,7 +103,7 @@ func (s workload) eachOf(list, pattern string, edit func(container) error) (int,
 	return n, unstructured.SetNestedSlice(s.Object, all, at...)
 }
 
-// noContainer is the error of a pattern that matches none.
+// noContainer returns the error for a pattern that matches no container.
 func (s workload) noContainer(pattern string) error {
 	var names []string
 	for _, list := range containerLists() {
@@ -115,7 +115,7 @@ func (s workload) noContainer(pattern string) error {
 	return fmt.Errorf("%s has no container %s: it has %s", s.id(), pattern, strings.Join(names, ", "))
 }
 
-// env lists the variables, each an object of its own.
+// env lists the variables. Each is an object of its own.
 func (c container) env() ([]map[string]any, error) {
 	list, _, err := unstructured.NestedSlice(c, "env")
 	if err != nil {
@@ -144,7 +144,7 @@ func (c container) setEnv(vars []map[string]any) error {
 	return unstructured.SetNestedSlice(c, list, "env")
 }
 
-// putEnv sets one variable, replacing one of the same name.
+// putEnv sets one variable, replacing one with the same name.
 func putEnv(vars []map[string]any, v map[string]any) []map[string]any {
 	if i := slices.IndexFunc(vars, func(o map[string]any) bool { return o["name"] == v["name"] }); i >= 0 {
 		vars[i] = v

@@ -9,7 +9,7 @@ import (
 	"github.com/flotilla-io/flotilla/cmd/checkup"
 )
 
-// probe is a CloneSet without defaults, and one whose selector does not match its own template, which only the webhook detects.
+// probe returns a CloneSet without defaults, and one whose selector doesn't match its own template, which only the webhook detects.
 func probe(namespace string) checkup.Probe {
 	labels := map[string]string{"app": "flotilla-check"}
 	set := func(selector map[string]string) *appsv1beta1.CloneSet {

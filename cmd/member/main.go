@@ -1,4 +1,4 @@
-// Command flotilla-member runs the workload controllers and webhooks of one cluster, and the agent of a hub that it joins.
+// Command flotilla-member runs the workload controllers and webhooks of one cluster, and the agent for the hub that it joins.
 package main
 
 import (
@@ -37,7 +37,7 @@ type flags struct {
 	kinds    setup.Kinds
 	hub      *option.Hub
 	localHub bool
-	// webhooksOnly serves admission and conversion beside another manager that reconciles.
+	// webhooksOnly serves admission and conversion while another manager reconciles.
 	webhooksOnly bool
 	openKruise   openKruiseNamespace
 	parallel     parallelWrites
@@ -45,15 +45,15 @@ type flags struct {
 	pullSecrets  pullSecrets
 }
 
-// parallelWrites is a group of one flag.
+// parallelWrites is a group with one flag.
 type parallelWrites int
 
-// AddFlags binds it.
+// AddFlags adds the flag.
 func (p *parallelWrites) AddFlags(f *pflag.FlagSet) {
 	f.IntVar((*int)(p), "parallel-writes", int(*p), "Number of parallel writes to pods for one object.")
 }
 
-// Validate returns what is wrong.
+// Validate returns an error if the value is out of range.
 func (p *parallelWrites) Validate() error {
 	if *p < 1 || *p > 1000 {
 		return fmt.Errorf("--parallel-writes=%d: want 1 to 1000", *p)
@@ -61,14 +61,14 @@ func (p *parallelWrites) Validate() error {
 	return nil
 }
 
-// podWebhook is a group of flags: what is sent to the webhook of pods, and what an answer that fails means.
+// podWebhook is a group of flags: what is sent to the pod webhook, and what a failed call means.
 type podWebhook struct {
 	setup.PodWebhook
 
 	features []string
 }
 
-// AddFlags binds them.
+// AddFlags adds the flags.
 func (p *podWebhook) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&p.Exempt, "pod-webhook-exempt-namespaces", p.Exempt, "Namespaces whose pods are never sent to the pod webhook, "+
 		"beside the manager's own. Of others they are sent while an object there needs it.")
@@ -76,7 +76,7 @@ func (p *podWebhook) AddFlags(f *pflag.FlagSet) {
 		"answers, or when the feature fails, instead of not at all: "+strings.Join(p.features, ", ")+".")
 }
 
-// Validate returns what is wrong.
+// Validate returns an error if a value is invalid.
 func (p *podWebhook) Validate() error {
 	for _, n := range p.Exempt {
 		if len(validation.IsDNS1123Label(n)) > 0 {
@@ -91,16 +91,16 @@ func (p *podWebhook) Validate() error {
 	return nil
 }
 
-// pullSecrets is a group of one flag: the Secrets that ImagePullJobs may name.
+// pullSecrets is a group with one flag: the Secrets that ImagePullJobs may name.
 type pullSecrets []string
 
-// AddFlags binds it.
+// AddFlags adds the flag.
 func (s *pullSecrets) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar((*[]string)(s), "imagepulljob-secrets", nil, "Names of the Secrets with credentials of registries that ImagePullJobs "+
 		"may name: those for which this manager has rights.")
 }
 
-// Validate returns what is wrong.
+// Validate returns an error if a value is invalid.
 func (s *pullSecrets) Validate() error {
 	for _, name := range *s {
 		if len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -110,16 +110,16 @@ func (s *pullSecrets) Validate() error {
 	return nil
 }
 
-// openKruiseNamespace is a group of one flag.
+// openKruiseNamespace is a group with one flag.
 type openKruiseNamespace string
 
-// AddFlags binds it.
+// AddFlags adds the flag.
 func (n *openKruiseNamespace) AddFlags(f *pflag.FlagSet) {
 	f.StringVar((*string)(n), "openkruise-namespace", string(*n), "Namespace of OpenKruise's manager. While that one renews its "+
 		"Lease "+openKruise+" there, no replica reconciles. Empty does not look.")
 }
 
-// Validate returns what is wrong.
+// Validate returns an error if the value is invalid.
 func (n *openKruiseNamespace) Validate() error {
 	if *n != "" && len(validation.IsDNS1123Label(string(*n))) > 0 {
 		return fmt.Errorf("--openkruise-namespace=%s: want the name of a namespace, or nothing", *n)
@@ -175,13 +175,13 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.webhooksOnly { // The Lease is for a replica that reconciles.
+	if f.webhooksOnly { // Only a replica that reconciles needs the Lease.
 		f.Manager.LeaderElection = false
 	}
 	if f.openKruise != "" {
 		f.Manager.Yield = types.NamespacedName{Namespace: string(f.openKruise), Name: openKruise}
 	}
-	if !f.webhooksOnly { // OpenKruise's are there, and may lack versions.
+	if !f.webhooksOnly { // With --webhooks-only, OpenKruise's CRDs are installed and may lack versions.
 		if err := f.Manager.AwaitCRDs(ctx, f.kinds.ConvertedCRDs()...); err != nil {
 			return nil, err
 		}
@@ -193,7 +193,7 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	return mgr, member.Setup(ctx, mgr, o)
 }
 
-// options turns flags into what Setup takes.
+// options converts the flags to the options of Setup.
 func (f *flags) options() (member.Options, error) {
 	o := member.Options{
 		Options: setup.Options{

@@ -2,8 +2,8 @@ package main
 
 import "github.com/flotilla-io/flotilla/pkg/option"
 
-// replaced are the flags of OpenKruise's manager that this one does not have. Its other flags have the same name and meaning
-// here, but for --namespace.
+// replaced returns the flags of OpenKruise's manager that this one doesn't have. Its other flags have the same name and meaning here, except
+// for --namespace.
 func replaced() []option.Replaced {
 	return []option.Replaced{
 		{

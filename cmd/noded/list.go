@@ -14,10 +14,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/cri"
 )
 
-// shortID is how many characters of an ID are shown, as by crictl.
+// shortID is how many characters of an ID are shown, as in crictl.
 const shortID = 13
 
-// statusCommand prints what the daemon sees of the node's runtimes. It needs no apiserver.
+// statusCommand prints what the daemon sees in the node's runtimes. It needs no apiserver.
 func statusCommand(c clock.PassiveClock) *cobra.Command {
 	f := &flags{}
 	all := false
@@ -41,7 +41,7 @@ func statusCommand(c clock.PassiveClock) *cobra.Command {
 	return cmd
 }
 
-// printStatus prints tables of the runtimes and of their containers.
+// printStatus prints tables of the runtimes and their containers.
 func printStatus(ctx context.Context, w io.Writer, runtimes *cri.Runtimes, all bool, now time.Time) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(out, "RUNTIME\tVERSION")

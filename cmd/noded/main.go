@@ -1,4 +1,4 @@
-// Command flotilla-noded is the node daemon: it does for the pods of one node what needs the node's container runtime.
+// Command flotilla-noded is the node daemon. For the pods of one node, it does what needs access to the node's container runtime.
 package main
 
 import (
@@ -27,23 +27,23 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/option"
 )
 
-// nodeName is the variable that the downward API sets.
+// nodeName is the env variable that the downward API sets.
 const nodeName = "NODE_NAME"
 
-// flags are the settings of the command line and the environment.
+// flags holds the settings from the command line and the environment.
 type flags struct {
-	// manager has what the daemon shares with managers: it has no webhooks and no leader election.
+	// manager holds what the daemon shares with managers. It has no webhooks and no leader election.
 	manager *option.Manager
 	gates   *feature.Gates
 	node    string
-	// addr serves metrics and health; pprof serves profiles.
+	// addr serves metrics and health. pprof serves profiles.
 	addr        string
 	enablePprof bool
-	// dir is where the host's /run is mounted; file is the runtime's socket below it.
+	// dir is where the host's /run is mounted. file is the runtime's socket below it.
 	dir, file string
-	// pulls is how many images are pulled at once; 0 and below is any number. Default image.DefaultLimit.
+	// pulls is the maximum number of concurrent image pulls. 0 or less means no limit. Default image.DefaultLimit.
 	pulls int
-	// pluginConfig and pluginDir are the credential provider plugins of the node.
+	// pluginConfig and pluginDir locate the node's credential provider plugins.
 	pluginConfig, pluginDir string
 }
 
@@ -105,7 +105,7 @@ func (f *flags) add(s *pflag.FlagSet) {
 	f.gates.AddFlags(s)
 }
 
-// addSockets adds the flags by which runtimes are found.
+// addSockets adds the flags for finding runtimes.
 func (f *flags) addSockets(s *pflag.FlagSet) {
 	s.StringVar(&f.dir, "socket-dir", "/hostvarrun", "Directory where the node's /run is mounted.")
 	s.StringVar(&f.file, "socket-file", "", "Socket of the container runtime below --socket-dir. "+

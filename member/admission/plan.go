@@ -299,8 +299,8 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 // maxCondition is the maximum length of a match condition's expression. If what is wanted from all namespaces is longer, all pods are sent.
 const maxCondition = 8 << 10
 
-// fromAnywhere returns the condition that excludes a pod unless its namespace has objects of the policy, or an object for all namespaces
-// wants it: pods that are sent can't be created while no replica answers. Pods that the nodes or their network need are never wanted: a
+// fromAnywhere returns the condition that excludes a pod unless its namespace has objects of the policy or an object for all namespaces wants
+// it. No pod that is sent can be created while no replica answers. Pods that the nodes themselves or their network need are never wanted: a
 // replica may need the node.
 func (s shape) fromAnywhere(needed needs, policy admissionv1.FailurePolicyType) admissionv1.MatchCondition {
 	var names []string

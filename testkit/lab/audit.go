@@ -11,44 +11,37 @@ import (
 	"time"
 )
 
-// ErrNoAudit is returned for a cluster that keeps no audit log.
+// ErrNoAudit is returned for a cluster without an audit log.
 var ErrNoAudit = errors.New("no audit log: bring the cluster up with Audit")
 
-// Write is one request that changed something or tried to, as the audit log
-// has it.
+// Write is a request that changed something or tried to, as recorded in the audit log.
 type Write struct {
-	// At is when the request came in.
+	// At is when the request arrived.
 	At time.Time
-	// User and Agent are the client: the name that was authenticated, and what
-	// the program calls itself.
+	// User and Agent identify the client: the authenticated name, and the User-Agent of the program.
 	User, Agent string
-	// Verb is create, update, patch, delete or deletecollection; of a read, get,
-	// list or watch.
+	// Verb is create, update, patch, delete or deletecollection. For a read it is get, list or watch.
 	Verb string
-	// Resource is such as pods, pods/status or deployments.apps/scale.
+	// Resource is, for example, pods, pods/status or deployments.apps/scale.
 	Resource string
-	// Namespace and Name are empty where the request named none.
+	// Namespace and Name are empty if the request had none.
 	Namespace, Name string
 	// Code is the HTTP status that it was answered with.
 	Code int
-	// Bytes is the size of what was sent, as JSON; 0 for Secrets, tokens,
-	// Leases and Events, of which no body is kept.
+	// Bytes is the size of the request body as JSON. It is 0 for Secrets, tokens, Leases and Events, whose bodies are not logged.
 	Bytes int
 }
 
-// Writes returns the writes that came in at or after since, in the order of
-// their answers; the zero time means all. One that came in before is not among
-// them even if it was answered later: its sender may have given it up long ago.
-// A write may show up a moment after its sender has got the answer. The error
-// is ErrNoAudit without an audit log.
+// Writes returns the writes that arrived at or after since, in the order of their responses. The zero time means all. A write that arrived
+// before since is left out even if it was answered later: its sender may have given up on it long ago. A write may show up a moment after its
+// sender got the response. Without an audit log the error is ErrNoAudit.
 func (c *Cluster) Writes(since time.Time) ([]Write, error) {
 	r, err := c.requests(since)
 	return r.writes, err
 }
 
-// Reads returns the gets, the lists and the watches that have ended, as Writes
-// the writes, without Bytes, and reviews of who may do what, which are created
-// but not stored. Gets of paths such as /readyz have no Resource.
+// Reads returns the gets, lists and finished watches, like Writes but without Bytes. It includes access reviews, which are created but not
+// stored. Gets of paths such as /readyz have no Resource.
 func (c *Cluster) Reads(since time.Time) ([]Write, error) {
 	r, err := c.requests(since)
 	return r.reads, err
@@ -65,13 +58,12 @@ func (c *Cluster) requests(since time.Time) (requests, error) {
 	return r, nil
 }
 
-// requests are those of a part of a log.
+// requests are the requests in a part of a log.
 type requests struct {
 	writes, reads []Write
 }
 
-// auditLog reads a log as it grows, each line once: a log of many pods is
-// long, and its end is asked for often.
+// auditLog reads a log as it grows, each line only once: the log of many pods is long, and its end is read often.
 type auditLog struct {
 	file string
 
@@ -100,7 +92,7 @@ func (l *auditLog) since(t time.Time) (requests, error) {
 	return requests{writes: atOrAfter(t, l.all.writes), reads: atOrAfter(t, l.all.reads)}, nil
 }
 
-// atOrAfter returns what came in at or after t.
+// atOrAfter returns the requests that arrived at or after t.
 func atOrAfter(t time.Time, all []Write) (out []Write) {
 	for _, w := range all {
 		if !w.At.Before(t) {
@@ -110,7 +102,7 @@ func atOrAfter(t time.Time, all []Write) (out []Write) {
 	return out
 }
 
-// skip leaves out what the log says by now.
+// skip skips the current content of the log.
 func (l *auditLog) skip() error {
 	info, err := os.Stat(l.file)
 	if err != nil {
@@ -141,14 +133,13 @@ type auditEvent struct {
 	Request json.RawMessage `json:"requestObject"`
 }
 
-// readRequests returns the requests of all complete lines, and the length of
-// these.
+// readRequests returns the requests in all complete lines, and the total length of these lines.
 func readRequests(in io.Reader) (out requests, n int64, err error) {
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return out, n, nil // What follows the last line's end is still being written.
+			return out, n, nil // Whatever follows the last newline is still being written.
 		}
 		if err != nil {
 			return out, n, err
@@ -171,7 +162,7 @@ func readRequests(in io.Reader) (out requests, n int64, err error) {
 	}
 }
 
-// review reports whether a request is a question, such as a SelfSubjectRulesReview.
+// review reports whether a request only asks a question, such as a SelfSubjectRulesReview.
 func (e auditEvent) review() bool {
 	return e.Object.Group == "authorization.k8s.io" || e.Object.Group == "authentication.k8s.io"
 }

@@ -28,39 +28,36 @@ const (
 // Bin is a folder with the lab's programs.
 type Bin struct{ Dir string }
 
-// Path is the file of a program. Binaries has etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl, kwok
-// and helm; InstalledBinaries may lack kubelet and kube-proxy; NodeBinaries has
-// the rest of what a real node runs.
+// Path returns the file of a program. Binaries has etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy,
+// kubectl, kwok and helm. InstalledBinaries may lack kubelet and kube-proxy. NodeBinaries has everything else that a real node runs.
 func (b Bin) Path(program string) string { return filepath.Join(b.Dir, program) }
 
-// program is what one call of Go's compiler makes.
+// program is the result of one call of the Go compiler.
 type program struct {
-	name    string   // What the progress calls it.
-	module  string   // As a path in the repository.
-	pkgs    []string // The last part of each is the file's name.
+	name    string   // Its name in progress messages.
+	module  string   // A path in the repository.
+	pkgs    []string // The last path element is the file name.
 	tags    string
 	ldflags string
 	cgo     bool
-	links   []string // Names that the first file goes by too.
+	links   []string // Additional names for the first file.
 }
 
-// bundle is a folder of programs. It is named after what they are made of.
+// bundle is a folder of programs. Its name is derived from their sources.
 type bundle struct {
 	what     string
 	suffix   string   // Of the folder's name.
-	sources  []string // Files and folders in the repository.
+	sources  []string // The suffix of the folder's name.
 	programs []program
-	// installed are programs of the machine, which the folder links to.
+	// installed holds programs of the machine that the folder links to.
 	installed []installed
-	// ready says in one line what the machine lacks to build it; nil if nothing.
+	// ready returns an error that says in one line what the machine lacks to build the bundle, or nil.
 	ready func(ctx context.Context) error
-	// finish makes what else belongs in the folder.
+	// finish adds the other files that belong in the folder.
 	finish func(ctx context.Context, root, dir string) error
 }
 
-// versionFlags are flags for the linker: a Kubernetes that is built from modules
-// does not know its own version.
+// versionFlags returns linker flags that set the version: Kubernetes doesn't know its own version if it is built from modules.
 func versionFlags(version string) string {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -76,12 +73,12 @@ func versionFlags(version string) string {
 	return strings.Join(ldflags, " ")
 }
 
-// clusterBundle has a cluster's own programs.
+// clusterBundle returns the bundle with a cluster's own programs.
 func clusterBundle(version string) bundle {
 	return bundle{
 		what:    "programs of the lab",
 		sources: []string{kubeModule + "/go.mod", kubeModule + "/go.sum", kubeModule + "/cmd/kube"},
-		// One build makes both files, so that helm is compiled while kube is linked.
+		// One build compiles both files, so that helm is compiled while kube is being linked.
 		programs: []program{{
 			name: "Kubernetes, etcd, kwok and helm", module: kubeModule, pkgs: []string{"./cmd/kube", helmPackage},
 			ldflags: versionFlags(version),
@@ -90,9 +87,8 @@ func clusterBundle(version string) bundle {
 	}
 }
 
-// nodeBundle has what a real node runs beside kubelet and kube-proxy. Nothing
-// of it needs root to build; runc needs a C compiler, as it enters namespaces
-// before Go's threads start, and libseccomp.
+// nodeBundle returns the bundle with what a real node runs besides kubelet and kube-proxy. Building it doesn't need root. runc needs
+// libseccomp, and a C compiler because it enters namespaces before Go's threads start.
 func nodeBundle() bundle {
 	return bundle{
 		what:   "programs of real nodes",
@@ -103,7 +99,7 @@ func nodeBundle() bundle {
 		},
 		programs: []program{
 			{
-				// Without the snapshotters that need a file system of their own kind.
+				// Leave out the snapshotters that need a special file system.
 				name: "containerd", module: kubeModule, tags: "no_btrfs no_devmapper no_zfs urfave_cli_no_docs", ldflags: "-s -w",
 				pkgs: []string{
 					"github.com/containerd/containerd/v2/cmd/containerd",
@@ -131,7 +127,7 @@ func nodeBundle() bundle {
 	}
 }
 
-// canBuildRunc says what runc's build lacks on this machine.
+// canBuildRunc returns an error that says what this machine lacks to build runc.
 func canBuildRunc(ctx context.Context) error {
 	if runtime.GOOS != "linux" {
 		return errors.New("real nodes need Linux")
@@ -147,8 +143,7 @@ func canBuildRunc(ctx context.Context) error {
 	return nil
 }
 
-// nodeImages makes the images that every node has: pause.tar, the sandbox of
-// pods, and testapp.tar.
+// nodeImages builds the images that every node has: pause.tar, the sandbox of pods, and testapp.tar.
 func nodeImages(ctx context.Context, root, dir string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "labimage"), "build", "--set", "test",
 		"--arch", runtime.GOARCH, "--archives", dir)
@@ -159,13 +154,12 @@ func nodeImages(ctx context.Context, root, dir string) error {
 	return nil
 }
 
-// Binaries returns the lab's programs, and builds them if the cache has none
-// for this state of e2e/kube and this Go version. That takes minutes the first
-// time; whoever comes meanwhile, from this program or another, waits for it.
-// The working directory must be in the repository, and go in the PATH.
+// Binaries returns the lab's programs. It builds them if the cache has none for the current state of e2e/kube and this Go version. That takes
+// minutes the first time, and concurrent callers, in this program or another, wait for it. The working directory must be in the repository,
+// and go in the PATH.
 //
-// The folder's name is a hash of all that goes into the programs; it gets that
-// name only when it is complete. Older folders stay until removed by hand.
+// The folder's name is a hash of everything that goes into the programs. The folder gets that name only when it is complete. Old folders stay
+// until they are removed manually.
 func Binaries(ctx context.Context, progress Progress) (Bin, error) {
 	root, err := Repository()
 	if err != nil {
@@ -178,11 +172,9 @@ func Binaries(ctx context.Context, progress Progress) (Bin, error) {
 	return clusterBundle(version).get(ctx, root, progress)
 }
 
-// NodeBinaries is Binaries for what a real node runs beside kubelet and
-// kube-proxy: containerd, containerd-shim-runc-v2, ctr, runc, the CNI plugins
-// bridge, host-local and portmap, labnode, labdns and labimage; pause.tar and
-// testapp.tar are images for ctr to import. Its error says in one line what the
-// machine lacks to build them; clusters with simulated nodes need none of it.
+// NodeBinaries is like Binaries, for what a real node runs besides kubelet and kube-proxy: containerd, containerd-shim-runc-v2, ctr, runc,
+// the CNI plugins bridge, host-local and portmap, labnode, labdns and labimage. pause.tar and testapp.tar are images for ctr to import. The
+// error says in one line what the machine lacks to build them. Clusters with simulated nodes need none of this.
 func NodeBinaries(ctx context.Context, progress Progress) (Bin, error) {
 	root, err := Repository()
 	if err != nil {
@@ -191,8 +183,7 @@ func NodeBinaries(ctx context.Context, progress Progress) (Bin, error) {
 	return nodeBundle().get(ctx, root, progress)
 }
 
-// canBuildNodes says in one line why NodeBinaries cannot give what it has not
-// built before.
+// canBuildNodes returns an error that says in one line why NodeBinaries can't build what the cache lacks.
 func canBuildNodes(ctx context.Context) error {
 	root, err := Repository()
 	if err != nil {
@@ -205,7 +196,7 @@ func canBuildNodes(ctx context.Context) error {
 	return canBuildRunc(ctx)
 }
 
-// bin is where the bundle's folder is, or will be.
+// bin returns where the bundle's folder is, or will be.
 func (b bundle) bin(root string) (Bin, error) {
 	cache, err := cacheRoot()
 	if err != nil {
@@ -218,7 +209,7 @@ func (b bundle) bin(root string) (Bin, error) {
 	return Bin{Dir: filepath.Join(cache, key+b.suffix)}, nil
 }
 
-// get returns the bundle's folder, made if need be.
+// get returns the bundle's folder, and builds it if necessary.
 func (b bundle) get(ctx context.Context, root string, progress Progress) (Bin, error) {
 	bin, err := b.bin(root)
 	if err != nil || exists(bin.Dir) {
@@ -240,8 +231,7 @@ func (b bundle) get(ctx context.Context, root string, progress Progress) (Bin, e
 	return bin, b.build(ctx, root, bin.Dir, progress)
 }
 
-// lock waits for the builds of other processes, and reports that as a stage
-// only if there is one.
+// lock waits for builds in other processes. It reports a stage only if there is one to wait for.
 func (b bundle) lock(ctx context.Context, file string, progress Progress) (unlock func(), err error) {
 	if unlock, err = tryLock(file); !errors.Is(err, errLocked) {
 		return unlock, err
@@ -254,7 +244,7 @@ func (b bundle) lock(ctx context.Context, file string, progress Progress) (unloc
 }
 
 func (b bundle) build(ctx context.Context, root, dst string, progress Progress) error {
-	tmp := dst + ".new" // The lock makes it ours; a broken build may have left it.
+	tmp := dst + ".new" // The lock gives us exclusive access. The folder may be left over from a failed build.
 	if err := os.RemoveAll(tmp); err != nil {
 		return fmt.Errorf("clear %s: %w", tmp, err)
 	}
@@ -282,8 +272,7 @@ func (b bundle) build(ctx context.Context, root, dst string, progress Progress) 
 	return nil
 }
 
-// buildFlags are those that the Makefile builds the product with, so that Go
-// compiles what both import only once.
+// buildFlags returns the flags that the Makefile builds the product with, so that Go compiles shared packages only once.
 func buildFlags() []string { return []string{"-buildvcs=false", "-trimpath"} }
 
 // build compiles the program into dst.
@@ -309,8 +298,7 @@ func (p program) build(ctx context.Context, root, dst string) error {
 	return nil
 }
 
-// Repository returns the root of the checkout, looked for in the working
-// directory and above it.
+// Repository returns the root of the checkout, searching upward from the working directory.
 func Repository() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
@@ -326,10 +314,9 @@ func Repository() (string, error) {
 	}
 }
 
-// sourceKey hashes Go's version, the platform, and the files of Go below the
-// given files and folders of the repository.
+// sourceKey hashes the Go version, the platform, and the Go files below the given files and folders of the repository.
 func sourceKey(root string, sources ...string) (string, error) {
-	sum := sha256.New() // To write to it never fails.
+	sum := sha256.New() // Writing to it never fails.
 	_, _ = fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	for _, source := range sources {
 		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(source)), func(file string, d fs.DirEntry, err error) error {
@@ -363,8 +350,7 @@ func sourceKey(root string, sources ...string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
 
-// moduleVersion reads which version of a module the lab's programs are built
-// from.
+// moduleVersion returns the version of a module that the lab's programs are built from.
 func moduleVersion(root, module string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(kubeModule), "go.mod"))
 	if err != nil {

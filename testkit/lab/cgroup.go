@@ -23,11 +23,9 @@ const (
 	groupFolder  = "flotilla-lab"
 	groupEnd     = 10 * time.Second
 	groupEndPoll = 50 * time.Millisecond
-	// initGroup is where a node's own processes are: with version 2, a group
-	// that has groups with controllers below it has no processes itself.
+	// initGroup is where a node's own processes are. In cgroup v2, a group whose child groups have controllers can't have processes itself.
 	initGroup = "init"
-	// vacateTries is how often a group's processes are moved out of it: some
-	// may start others meanwhile.
+	// vacateTries is how often moving a group's processes out of it is attempted: they may start others meanwhile.
 	vacateTries = 10
 
 	procsFile       = "cgroup.procs"
@@ -35,28 +33,25 @@ const (
 	subtreeFile     = "cgroup.subtree_control"
 )
 
-// hierarchy is a tree of control groups: one with version 2, several with
-// version 1.
+// hierarchy is a tree of control groups. There is one with cgroup v2, and several with v1.
 type hierarchy struct {
-	// dir is where the machine has it.
+	// dir is its path on the machine.
 	dir string
-	// name is where a node has it, below /sys/fs/cgroup; empty when it is that
-	// itself.
+	// name is its path in a node, below /sys/fs/cgroup. Empty means /sys/fs/cgroup itself.
 	name string
 	v2   bool
-	// options of the mount, such as "cpu,cpuacct"; empty with version 2.
+	// options are mount options, such as "cpu,cpuacct". Empty with v2.
 	options string
 }
 
-// neededControllers are those without which kubelet does not start.
+// neededControllers returns the controllers that kubelet needs to start.
 func neededControllers() []string { return []string{"cpu", "cpuset", "memory", "pids"} }
 
-// usedControllers are those of version 2 that a node is given, if the machine
-// has them: what kubelet and runc use. The others are left alone, as the kernel
-// takes a list of controllers as a whole, or not at all.
+// usedControllers returns the v2 controllers that a node gets if the machine has them: those that kubelet and runc use. It leaves out the
+// others, because the kernel accepts a list of controllers only as a whole.
 func usedControllers() []string { return append(neededControllers(), "hugetlb", "io") }
 
-// v1Controllers are all that version 1 ever had.
+// v1Controllers returns all controllers that v1 ever had.
 func v1Controllers() []string {
 	return []string{
 		"blkio", "cpu", "cpuacct", "cpuset", "debug", "devices", "freezer", "hugetlb", "memory", "misc",
@@ -64,11 +59,10 @@ func v1Controllers() []string {
 	}
 }
 
-// unified reports whether nodes live by version 2. It is what the programs in them
-// go by, too: the file system that is at /sys/fs/cgroup.
+// unified reports whether nodes use v2. The programs in them use the same criterion: the file system at /sys/fs/cgroup.
 func unified(all []hierarchy) bool { return len(all) == 1 && all[0].v2 && all[0].name == "" }
 
-// hierarchies finds out how the machine is set up.
+// hierarchies determines how the machine is set up.
 func hierarchies() ([]hierarchy, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -81,10 +75,8 @@ func hierarchies() ([]hierarchy, error) {
 	return all, nil
 }
 
-// parseHierarchies reads /proc/PID/mountinfo (proc_pid_mountinfo(5)): the
-// mount point is the fifth field; after the one that is "-" come the type, the
-// source and the options of the file system. Where version 2 is at the root,
-// what else is mounted below (net_cls, by some VPNs) is no concern of nodes.
+// parseHierarchies parses /proc/PID/mountinfo (proc_pid_mountinfo(5)): the mount point is the fifth field, and after the "-" follow the type,
+// source and options of the file system. If v2 is at the root, other mounts below it (net_cls, by some VPNs) don't concern nodes.
 func parseHierarchies(mountinfo string) []hierarchy {
 	var out []hierarchy
 	for line := range strings.Lines(mountinfo) {
@@ -94,7 +86,7 @@ func parseHierarchies(mountinfo string) []hierarchy {
 			continue
 		}
 		h := hierarchy{dir: left[4], name: strings.TrimPrefix(strings.TrimPrefix(left[4], cgroupRoot), "/")}
-		// A mount hides what was mounted before, there and below.
+		// A mount hides what was mounted there and below before.
 		out = slices.DeleteFunc(out, func(o hierarchy) bool { return strings.HasPrefix(o.dir+"/", h.dir+"/") })
 		switch right[0] {
 		case "cgroup2":
@@ -112,8 +104,7 @@ func parseHierarchies(mountinfo string) []hierarchy {
 	return out
 }
 
-// v1Options keeps of the options of a mount those that say which hierarchy it
-// is: the controllers, or the name of one without any.
+// v1Options keeps the mount options that identify the hierarchy: the controllers, or the name of a hierarchy without any.
 func v1Options(all string) string {
 	var keep []string
 	for o := range strings.SplitSeq(all, ",") {
@@ -127,12 +118,12 @@ func v1Options(all string) string {
 	return strings.Join(keep, ",")
 }
 
-// inNode is where a node has the hierarchy.
+// inNode returns the path of the hierarchy in a node.
 func (h hierarchy) inNode() string { return filepath.Join(cgroupRoot, h.name) }
 
 func (h hierarchy) group(name string) string { return filepath.Join(h.dir, groupFolder, name) }
 
-// sufficient says in one line what nodes miss in the machine's control groups.
+// sufficient returns an error that says in one line what the machine's control groups lack for nodes.
 func sufficient(all []hierarchy) error {
 	var have, elsewhere []string
 	for _, h := range all {
@@ -164,7 +155,7 @@ func sufficient(all []hierarchy) error {
 	return nil
 }
 
-// mounts are the steps that show a node its own groups as if they were all.
+// mounts returns the steps that show a node its own groups as if they were all there are.
 func mounts(all []hierarchy) [][]string {
 	if unified(all) {
 		return [][]string{{"mount", "cgroup2", "cgroup2", cgroupRoot, ""}}
@@ -187,8 +178,7 @@ func mounts(all []hierarchy) [][]string {
 	return steps
 }
 
-// delegate are the steps by which a node hands the controllers of version 2 on
-// to the groups of its pods.
+// delegate returns the steps by which a node delegates v2 controllers to the groups of its pods.
 func delegate(controllers string) [][]string {
 	group := filepath.Join(cgroupRoot, initGroup)
 	return [][]string{
@@ -198,7 +188,7 @@ func delegate(controllers string) [][]string {
 	}
 }
 
-// enable is what a group is told to hand controllers on: "+cpu +memory".
+// enable returns what to write to a group to delegate controllers: "+cpu +memory".
 func enable(controllers []string) string {
 	out := make([]string, len(controllers))
 	for i, c := range controllers {
@@ -207,7 +197,7 @@ func enable(controllers []string) string {
 	return strings.Join(out, " ")
 }
 
-// makeGroups makes a node's group in each hierarchy and returns them.
+// makeGroups creates a node's group in each hierarchy and returns the groups.
 func makeGroups(all []hierarchy, name string) ([]string, error) {
 	var out []string
 	for _, h := range all {
@@ -230,9 +220,8 @@ func makeGroups(all []hierarchy, name string) ([]string, error) {
 	return out, nil
 }
 
-// enableDown hands controllers on from group to group (version 2). The
-// machine's root group may hold processes and hand on controllers as well; any
-// other, such as the one that a container takes for the root, may not.
+// enableDown delegates controllers from group to group (v2). The machine's root group may hold processes and delegate controllers at the same
+// time. Any other group may not, such as the one that a container sees as the root.
 func enableDown(groups ...string) error {
 	for _, g := range groups {
 		err := handOn(g)
@@ -276,7 +265,7 @@ func vacate(group string) error {
 		}
 		for _, pid := range processes {
 			err := os.WriteFile(filepath.Join(below, procsFile), []byte(pid), 0)
-			if err != nil && !errors.Is(err, unix.ESRCH) { // It has ended meanwhile.
+			if err != nil && !errors.Is(err, unix.ESRCH) { // The process has ended meanwhile.
 				return fmt.Errorf("move process %s to %s: %w", pid, below, err)
 			}
 		}
@@ -284,7 +273,7 @@ func vacate(group string) error {
 	return errors.New("it holds processes that stay there: run the lab on the machine itself")
 }
 
-// copyDown hands CPUs and memory nodes on: with version 1 a new group has none.
+// copyDown passes on CPUs and memory nodes: with v1 a new group has none.
 func copyDown(groups ...string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		data, err := os.ReadFile(filepath.Join(groups[0], file))
@@ -300,9 +289,8 @@ func copyDown(groups ...string) error {
 	return nil
 }
 
-// removeGroups removes the groups of that name, a pattern as filepath.Match has
-// it, with all that is below them. What still runs there is killed: the record
-// of a process may be lost, its group is not. The kernel may need a moment.
+// removeGroups removes the groups whose name matches a filepath.Match pattern, with everything below them. It kills what still runs there:
+// the record of a process may be lost, but its group is not. The kernel may need a moment.
 func removeGroups(ctx context.Context, all []hierarchy, name string) error {
 	for _, h := range all {
 		groups, err := filepath.Glob(h.group(name))
@@ -323,8 +311,7 @@ func removeGroups(ctx context.Context, all []hierarchy, name string) error {
 	return nil
 }
 
-// removeGroup ends what is in a group and in those below it, and removes them,
-// the deepest first.
+// removeGroup kills everything in a group and below, and removes the groups, deepest first.
 func removeGroup(group string) error {
 	var dirs []string
 	err := filepath.WalkDir(group, func(path string, d fs.DirEntry, err error) error {
@@ -338,7 +325,7 @@ func removeGroup(group string) error {
 	})
 	slices.Reverse(dirs)
 	for _, d := range dirs {
-		data, _ := os.ReadFile(filepath.Join(d, procsFile)) // Gone, or a group that cannot have any.
+		data, _ := os.ReadFile(filepath.Join(d, procsFile)) // The group is gone, or can't have processes.
 		for pid := range strings.FieldsSeq(string(data)) {
 			killMember(pid, filepath.Base(group))
 		}
@@ -349,16 +336,16 @@ func removeGroup(group string) error {
 	return err
 }
 
-// killMember kills a process if it is in the group of that name or below it.
-// The descriptor makes sure that what is looked at is what is killed.
+// killMember kills a process if it is in the group with that name or below it. The pidfd ensures that the process that is checked is the one
+// that is killed.
 func killMember(pid, group string) {
 	n, err := strconv.Atoi(pid)
 	if err != nil || n <= 0 {
-		return // 0 is one that we cannot see.
+		return // 0 is a process that we can't see.
 	}
 	fd, err := unix.PidfdOpen(n, 0)
 	if err != nil {
-		return // It has ended.
+		return // The process has ended.
 	}
 	defer func() { _ = unix.Close(fd) }()
 	groups, err := os.ReadFile(filepath.Join("/proc", pid, "cgroup"))
@@ -367,13 +354,13 @@ func killMember(pid, group string) {
 	}
 	for line := range strings.Lines(string(groups)) {
 		if strings.Contains(strings.TrimSpace(line)+"/", "/"+groupFolder+"/"+group+"/") {
-			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // If it fails, so does the removal.
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // If this fails, the removal fails too.
 			return
 		}
 	}
 }
 
-// removeGroupRoot removes what held the groups of all nodes.
+// removeGroupRoot removes the root of all nodes' groups.
 func removeGroupRoot() error {
 	all, err := hierarchies()
 	if err != nil {

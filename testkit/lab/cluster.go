@@ -28,59 +28,53 @@ const (
 	portEtcd      = "etcd"
 	portAPIServer = "kube-apiserver"
 
-	// stopGrace is what a process gets to end by itself when its cluster is
-	// taken down: enough for a manager to finish its requests.
+	// stopGrace is how long a process may take to shut down when its cluster is taken down: enough for a manager to finish its requests.
 	stopGrace = 5 * time.Second
-	// componentGrace is for a component that starts again later, so that etcd
-	// closes its files in order.
+	// componentGrace is for a component that is started again later, so that etcd closes its files properly.
 	componentGrace = 20 * time.Second
-	// apiserverGrace lets kube-apiserver answer what it was asked. Left alone,
-	// it holds its clients' watches for a minute more (as in kube 1.36: the
-	// server's shutdown waits for them as long as --request-timeout).
+	// apiserverGrace lets kube-apiserver answer pending requests. By default it would keep its clients' watches open for another minute (as in
+	// kube 1.36, whose shutdown waits for watches as long as --request-timeout).
 	apiserverGrace = 2 * time.Second
 )
 
-// Cluster is a cluster of the lab. Its methods may be called concurrently;
-// those that change it take a lock that other programs respect as well.
+// Cluster is a lab cluster. Its methods are safe for concurrent use. Those that change the cluster take a lock that other programs respect
+// too.
 type Cluster struct {
 	Name string
-	// Dir is the folder of all that belongs to the cluster.
+	// Dir is the folder with everything that belongs to the cluster.
 	Dir string
-	// ServerURL is the address of kube-apiserver, the same for the cluster's
-	// whole life.
+	// ServerURL is the address of kube-apiserver. It never changes.
 	ServerURL string
-	// Kubeconfig is the file of a user who may do everything.
+	// Kubeconfig is the kubeconfig file of a cluster admin.
 	Kubeconfig string
-	// CA is the certificate authority of servers and clients, as PEM.
+	// CA is the certificate authority for servers and clients, as PEM.
 	CA []byte
-	// AuditLog is the file of the audit log; empty without one.
+	// AuditLog is the file of the audit log, or "" if there is none.
 	AuditLog string
 	// LogDir holds NAME.log for each process.
 	LogDir string
-	// Bin is where the cluster's programs are.
+	// Bin is the folder of the cluster's programs.
 	Bin Bin
 
 	config Config
 	audit  *auditLog
 	ports  map[string]int
-	// network is that of the real nodes; 0 is none, and the cluster is on
-	// loopback.
+	// network is the network of the real nodes. 0 means that there are none, and the cluster is on loopback.
 	network network
 	nodeBin Bin
 }
 
-// record is what cluster.json keeps.
+// record is the content of cluster.json.
 type record struct {
 	Config Config         `json:"config"`
 	Ports  map[string]int `json:"ports"`
 	Bin    string         `json:"bin"`
-	// Network and NodeBin belong to real nodes.
+	// Network and NodeBin are for real nodes.
 	Network network `json:"network,omitempty"`
 	NodeBin string  `json:"nodeBin,omitempty"`
 }
 
-// Get returns the cluster of that name, whether its processes are alive or
-// not. The error is ErrNotFound when there is none.
+// Get returns the cluster with that name, whether or not its processes run. If there is none, the error is ErrNotFound.
 func Get(name string) (*Cluster, error) {
 	root, err := stateRoot()
 	if err != nil {
@@ -92,8 +86,7 @@ func Get(name string) (*Cluster, error) {
 	return load(filepath.Join(root, name))
 }
 
-// List returns all clusters by name. Folders of clusters that never came to
-// be, because their start was broken off at once, are left out.
+// List returns all clusters, sorted by name. It leaves out folders of clusters whose creation was interrupted right at the start.
 func List() ([]*Cluster, error) {
 	root, err := stateRoot()
 	if err != nil {
@@ -108,7 +101,7 @@ func List() ([]*Cluster, error) {
 	for _, f := range files {
 		c, err := load(filepath.Dir(f))
 		if errors.Is(err, ErrNotFound) {
-			continue // Taken down since it was listed.
+			continue // It was taken down since it was listed.
 		}
 		if err != nil {
 			return nil, err
@@ -118,8 +111,7 @@ func List() ([]*Cluster, error) {
 	return out, nil
 }
 
-// Names lists what Down can take down: all clusters, and those that List leaves
-// out but that have a network on this machine.
+// Names lists what Down can take down: all clusters, and those that List leaves out but that have a network on this machine.
 func Names(ctx context.Context) ([]string, error) {
 	clusters, err := List()
 	if err != nil {
@@ -140,9 +132,8 @@ func Names(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// Down ends everything of the cluster of that name and removes its folder. It
-// works on any remains of a cluster; the error is ErrNotFound when there are
-// none.
+// Down stops everything that belongs to the cluster with that name, and removes its folder. It works on partial clusters too. If nothing is
+// left of the cluster, the error is ErrNotFound.
 func Down(ctx context.Context, name string) error {
 	root, err := stateRoot()
 	if err != nil {
@@ -154,11 +145,10 @@ func Down(ctx context.Context, name string) error {
 	return down(ctx, filepath.Join(root, name))
 }
 
-// Down does what the function Down does.
+// Down is like the function Down, for this cluster.
 func (c *Cluster) Down(ctx context.Context) error { return down(ctx, c.Dir) }
 
-// REST returns a configuration for clients of a user who may do everything. It
-// has no rate limit.
+// REST returns a client configuration for a cluster admin, without rate limit.
 func (c *Cluster) REST() (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {
@@ -168,9 +158,8 @@ func (c *Cluster) REST() (*rest.Config, error) {
 	return cfg, nil
 }
 
-// Port returns the port that the cluster keeps for a purpose, such as the
-// webhooks of a manager that runs beside it. It is chosen at the first call
-// and stays the same until the cluster is taken down.
+// Port returns the port that the cluster reserves for a purpose, such as the webhooks of a manager that runs beside it. It is chosen on the
+// first call, and stays the same until the cluster is taken down.
 func (c *Cluster) Port(ctx context.Context, purpose string) (int, error) {
 	unlock, err := lockState(ctx, c.Dir)
 	if err != nil {
@@ -190,19 +179,17 @@ func (c *Cluster) Port(ctx context.Context, purpose string) (int, error) {
 	return now.ports[purpose], now.save()
 }
 
-// Start starts one more process as part of the cluster: its record and log
-// lie in the cluster's folder, and it ends with the cluster. Of the fields of
-// cmd, Dir and Tied are set by Start.
+// Start starts a process as part of the cluster: its record and log are in the cluster's folder, and it ends with the cluster. Start sets the
+// fields Dir and Tied of cmd.
 func (c *Cluster) Start(cmd Command) (*Process, error) {
 	cmd.Dir, cmd.Tied = c.Dir, c.config.Tied
 	return StartProcess(cmd)
 }
 
-// Processes returns the cluster's processes by name, ours and others.
+// Processes returns the cluster's processes by name, including those started with Start.
 func (c *Cluster) Processes() ([]*Process, error) { return Processes(c.Dir) }
 
-// LogFile is where the log of a process of the cluster is, whether it runs, has
-// ended or was never started.
+// LogFile returns the log file of a process of the cluster, whether it runs, has ended or was never started.
 func (c *Cluster) LogFile(process string) string {
 	if p, err := FindProcess(c.Dir, process); err == nil {
 		return p.Log
@@ -210,8 +197,7 @@ func (c *Cluster) LogFile(process string) string {
 	return filepath.Join(c.LogDir, filepath.Base(process)+".log")
 }
 
-// Missing names the components and the real nodes that do not run, in the
-// order of their start.
+// Missing returns the names of the components and real nodes that don't run, in start order.
 func (c *Cluster) Missing() []string {
 	return slices.DeleteFunc(append(c.components(), c.RealNodes()...), func(name string) bool {
 		p, err := FindProcess(c.Dir, name)
@@ -219,9 +205,8 @@ func (c *Cluster) Missing() []string {
 	})
 }
 
-// StopComponent stops a component and keeps its data and port; one that does
-// not run is success. It takes about 2 s for kube-apiserver, which ends its
-// watches last.
+// StopComponent stops a component, and keeps its data and port. It succeeds if the component isn't running. It takes about 2 s for
+// kube-apiserver, which closes its watches last.
 func (c *Cluster) StopComponent(ctx context.Context, name string) error {
 	if _, err := c.args(name); err != nil {
 		return err
@@ -244,9 +229,8 @@ func (c *Cluster) StopComponent(ctx context.Context, name string) error {
 	return p.Stop(ctx, componentGrace)
 }
 
-// StartComponent starts a component that was stopped or died, and waits for it
-// where there is something to wait for: kube-apiserver is ready when this
-// returns. One that runs is success.
+// StartComponent starts a component that was stopped or has died, and waits until it is usable: kube-apiserver is ready when StartComponent
+// returns. It succeeds if the component is running already.
 func (c *Cluster) StartComponent(ctx context.Context, name string) error {
 	unlock, err := lockState(ctx, c.Dir)
 	if err != nil {
@@ -260,7 +244,7 @@ func (c *Cluster) path(elem ...string) string {
 	return filepath.Join(append([]string{c.Dir}, elem...)...)
 }
 
-// save makes the cluster known, or writes down its changes.
+// save records the cluster and its changes.
 func (c *Cluster) save() error {
 	return writeJSON(c.path(clusterFile), record{
 		Config: c.config, Ports: c.ports, Bin: c.Bin.Dir, Network: c.network, NodeBin: c.nodeBin.Dir,
@@ -305,8 +289,7 @@ func (c *Cluster) usePorts(ports map[string]int) {
 	c.ServerURL = "https://" + c.host() + ":" + strconv.Itoa(ports[portAPIServer])
 }
 
-// host is the address of kube-apiserver: one that nodes reach if there are
-// nodes that ask.
+// host returns the address of kube-apiserver. Real nodes can reach it if there are any.
 func (c *Cluster) host() string {
 	if c.network > 0 {
 		return c.network.controlPlane()
@@ -314,7 +297,7 @@ func (c *Cluster) host() string {
 	return "127.0.0.1"
 }
 
-// now is the time by the clock that the caller of Up gave.
+// now returns the time according to the clock that was passed to Up.
 func (c *Cluster) now() time.Time {
 	if c.config.Clock == nil {
 		return clock.RealClock{}.Now()
@@ -322,7 +305,7 @@ func (c *Cluster) now() time.Time {
 	return c.config.Clock.Now()
 }
 
-// takePorts chooses a port for each purpose.
+// takePorts reserves a port for each purpose.
 func (c *Cluster) takePorts(ctx context.Context, purposes ...string) error {
 	book, err := openPortBook()
 	if err != nil {
@@ -339,8 +322,7 @@ func (c *Cluster) takePorts(ctx context.Context, purposes ...string) error {
 	return nil
 }
 
-// lockState locks a cluster's folder. The lock lies beside it, as the folder
-// may be removed under the lock.
+// lockState locks a cluster's folder. The lock file is next to the folder, because the folder may be removed while locked.
 func lockState(ctx context.Context, dir string) (unlock func(), err error) {
 	return lock(ctx, filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".lock"))
 }
@@ -364,7 +346,7 @@ func down(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if c, err := load(dir); err == nil { // Else it never got as far as to have any.
+	if c, err := load(dir); err == nil { // Otherwise it never got far enough to have any.
 		if err := book.giveBack(slices.Collect(maps.Values(c.ports))...); err != nil {
 			return err
 		}
@@ -375,10 +357,8 @@ func down(ctx context.Context, dir string) error {
 	return nil
 }
 
-// endAll ends all processes of a folder: first those that are clients of the
-// apiserver, so that they can shut down in order, then the apiserver and etcd.
-// These two are killed: their data goes away anyway, and kube-apiserver would
-// wait for its watches.
+// endAll ends all processes of a folder. It first ends the clients of the apiserver, so that they can shut down properly, then the apiserver
+// and etcd. These two are killed: their data is deleted anyway, and kube-apiserver would wait for its watches.
 func endAll(ctx context.Context, dir string) error {
 	all, err := Processes(dir)
 	if err != nil {
@@ -398,7 +378,7 @@ func endAll(ctx context.Context, dir string) error {
 		for j, p := range waves[i] {
 			wg.Go(func() {
 				if _, err := nodeNumber(p.Name); err == nil {
-					errs[j] = p.Kill(ctx) // Its disk goes away too.
+					errs[j] = p.Kill(ctx) // Its disk is deleted too.
 					return
 				}
 				errs[j] = p.Stop(ctx, grace)

@@ -9,15 +9,14 @@ import (
 	"strings"
 )
 
-// The programs that make a cluster, by the names that StopComponent and
-// StartComponent know.
+// The programs that make up a cluster, by the names that StopComponent and StartComponent accept.
 const (
 	Etcd              = "etcd"
 	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
 	Scheduler         = "kube-scheduler"
 	Simulator         = "kwok"
-	// DNS serves the names of Services; only clusters with real nodes have it.
+	// DNS resolves the names of Services. Only clusters with real nodes have it.
 	DNS = "labdns"
 )
 
@@ -29,14 +28,13 @@ const (
 	dnsKubeconfig               = "labdns.kubeconfig"
 	auditFile                   = "audit.log"
 
-	// All clusters use the same networks, as none of them leads anywhere.
+	// All clusters use the same networks, because no traffic leaves them.
 	serviceNetwork = "10.32.0.0/16"
 	serviceIP      = "10.32.0.1"
 	podNetwork     = "10.64.0.0/10"
 
-	// leaseSeconds is how long a simulated node's Lease lasts; kwok renews it
-	// after a quarter, 30 s, within the 50 s after which the controller manager
-	// calls a node lost.
+	// leaseSeconds is the duration of a simulated node's Lease. kwok renews it after a quarter, 30 s, which is within the 50 s after which the
+	// controller manager considers a node lost.
 	leaseSeconds = 120
 )
 
@@ -46,8 +44,8 @@ var auditPolicy []byte
 //go:embed stages.yaml
 var stages []byte
 
-// files are what the programs read, beside certificates. They are written at
-// each start, so that a cluster made by an older version gets the new ones.
+// writeFiles writes what the programs read besides certificates. It runs at each start, so that a cluster made by an older version gets the
+// new files.
 func (c *Cluster) writeFiles() error {
 	for name, data := range map[string][]byte{"audit.yaml": auditPolicy, "stages.yaml": stages} {
 		if err := os.WriteFile(c.path(name), data, 0o600); err != nil {
@@ -57,7 +55,7 @@ func (c *Cluster) writeFiles() error {
 	return nil
 }
 
-// components lists the cluster's programs in the order of their start.
+// components lists the cluster's programs in start order.
 func (c *Cluster) components() []string {
 	if c.config.ControlPlaneOnly {
 		return []string{Etcd, APIServer}
@@ -69,7 +67,7 @@ func (c *Cluster) components() []string {
 	return all
 }
 
-// args is a component's command line.
+// args returns the command line of a component.
 func (c *Cluster) args(component string) ([]string, error) {
 	var flags []string
 	switch component {
@@ -106,8 +104,8 @@ func (c *Cluster) args(component string) ([]string, error) {
 	return append([]string{bin.Path(component)}, flags...), nil
 }
 
-// leaseSeconds is how long a simulated node's Lease lasts: with real nodes
-// beside it, the controller manager waits less long for both.
+// leaseSeconds returns the duration of a simulated node's Lease. If there are real nodes too, the controller manager waits less long for
+// both.
 func (c *Cluster) leaseSeconds() int {
 	if c.network > 0 {
 		return realLeaseSeconds
@@ -115,8 +113,8 @@ func (c *Cluster) leaseSeconds() int {
 	return leaseSeconds
 }
 
-// etcdFlags: without fsync a crash of the machine may lose data, a crash of
-// etcd does not. The peer port is free each time, as no peer ever asks.
+// etcdFlags returns the flags of etcd. Without fsync a crash of the machine may lose data, but a crash of etcd does not. The peer port is a
+// free one each time, since there are no peers.
 func (c *Cluster) etcdFlags() []string {
 	url := c.etcdURL()
 	return []string{
@@ -145,10 +143,10 @@ func (c *Cluster) apiserverFlags() []string {
 			"--kubelet-client-certificate="+c.path("pki", kubeletClient+".crt"),
 			"--kubelet-client-key="+c.path("pki", kubeletClient+".key"),
 			"--kubelet-preferred-address-types=InternalIP",
-			// Webhooks are called at their pods: nobody here serves ClusterIPs.
+			// Call webhooks at their pod IPs: nothing here serves ClusterIPs.
 			"--enable-aggregator-routing=true")
 	} else {
-		// A loopback address may not be an endpoint of the kubernetes Service.
+		// A loopback address must not be an endpoint of the kubernetes Service.
 		flags = append(flags, "--endpoint-reconciler-type=none")
 	}
 	if c.config.ControlPlaneOnly {
@@ -157,7 +155,7 @@ func (c *Cluster) apiserverFlags() []string {
 	if c.config.Audit {
 		flags = append(flags,
 			"--audit-policy-file="+c.path("audit.yaml"), "--audit-log-path="+c.AuditLog,
-			// One file, or counting would miss what was rotated away.
+			// Keep one file: after a rotation, requests would be missing from the counts.
 			"--audit-log-maxsize=100000")
 	}
 	flags = append(flags, c.gateFlags()...)
@@ -174,18 +172,18 @@ func (c *Cluster) controllerManagerFlags() []string {
 		"--cluster-signing-cert-file=" + c.path("pki", "ca.crt"),
 		"--cluster-signing-key-file=" + c.path("pki", "ca.key"),
 		"--cluster-name=" + c.Name,
-		// It makes the folder, by default one of the machine's.
+		// The controller manager creates this folder. The default is a folder of the machine.
 		"--flex-volume-plugin-dir=" + c.path("volume-plugins"),
 		"--kube-api-qps=200", "--kube-api-burst=400",
 	}
 	if c.network > 0 {
-		// A node is lost when its Lease is, rather than after the usual 50 s.
+		// A node is lost when its Lease expires, instead of after the default 50 s.
 		flags = append(flags, "--node-monitor-period=1s", "--node-monitor-grace-period="+strconv.Itoa(realLeaseSeconds)+"s")
 	}
 	return append(flags, c.gateFlags()...)
 }
 
-// gateFlags are the flags for feature gates; nil leaves Kubernetes' defaults.
+// gateFlags returns the flags for feature gates. Nil means Kubernetes' defaults.
 func (c *Cluster) gateFlags() []string {
 	if len(c.config.FeatureGates) == 0 {
 		return nil

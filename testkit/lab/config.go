@@ -14,63 +14,55 @@ import (
 const (
 	defaultZones = 3
 	maxZones     = 26 // zone-a to zone-z
-	// maxNodes keeps a slip of the keyboard from flooding the machine.
+	// maxNodes protects the machine against typos.
 	maxNodes = 5000
-	// maxRealNodes is about what a large machine bears: a node takes some
-	// 100 MiB before its first pod.
+	// maxRealNodes is about what a large machine can bear: a node takes some 100 MiB before its first pod.
 	maxRealNodes = 50
 )
 
-// ErrNodes is returned for nodes of a sort that this lab does not have.
+// ErrNodes is returned for kinds of nodes that the lab doesn't have.
 var ErrNodes = errors.New("use kwok:N for simulated nodes, real:N for nodes with a kubelet, or both with a comma between")
 
-// NodeCount is how many nodes of each sort a cluster has.
+// NodeCount is how many nodes of each kind a cluster has.
 type NodeCount struct{ Simulated, Real int }
 
-// Config describes a cluster. Name is all that must be set.
+// Config describes a cluster. Only Name is required.
 type Config struct {
-	// Name names the cluster and its folder: lower-case letters, digits and
-	// "-", at most 40 characters.
+	// Name is the name of the cluster and its folder: lower-case letters, digits and "-", at most 40 characters.
 	Name string `json:"name"`
-	// Nodes is "kwok:N" for N simulated nodes, "real:N" for N nodes with a
-	// kubelet (RealNodes says where they run), "real:N,kwok:M" for both, or
-	// empty for none. A cluster that was made without real nodes gets none.
+	// Nodes is "kwok:N" for N simulated nodes, "real:N" for N nodes with a kubelet (RealNodes says where they can run), "real:N,kwok:M" for
+	// both, or empty for none. Real nodes can't be added to a cluster created without any.
 	Nodes string `json:"nodes,omitempty"`
-	// Zones is how many zones the nodes are spread over, round robin: zone-a,
-	// zone-b ... 0 means 3, and 26 is the most.
+	// Zones is the number of zones that the nodes are spread over, round robin: zone-a, zone-b ... 0 means 3, and the maximum is 26.
 	Zones int `json:"zones,omitempty"`
-	// Audit keeps an audit log: each request once, when it was answered;
-	// writes with the body that was sent, but those of Secrets, tokens, Leases
-	// and Events.
+	// Audit enables the audit log. It has each request once, when it was answered. Writes include the request body, except for Secrets, tokens,
+	// Leases and Events.
 	Audit bool `json:"audit,omitempty"`
-	// ControlPlaneOnly leaves out all but etcd and kube-apiserver, which is
-	// enough for tests of webhooks, validation and status writes, and is up in
-	// about 3 s. Nothing then schedules pods, collects garbage, ends
-	// namespaces or makes ServiceAccounts; the ServiceAccount admission is off.
+	// ControlPlaneOnly runs only etcd and kube-apiserver. That is enough for tests of webhooks, validation and status writes, and starts in
+	// about 3 s. Then nothing schedules pods, collects garbage, finishes namespace deletion or creates ServiceAccounts. The ServiceAccount
+	// admission plugin is off.
 	ControlPlaneOnly bool `json:"controlPlaneOnly,omitempty"`
-	// APIServerArgs are flags for kube-apiserver after the lab's own; the last
-	// one of a name counts.
+	// APIServerArgs are flags for kube-apiserver that follow the lab's own. If a flag is repeated, the last one counts.
 	APIServerArgs []string `json:"apiServerArgs,omitempty"`
-	// FeatureGates are gates of Kubernetes as "Name=true", for kube-apiserver,
-	// kube-controller-manager and kube-scheduler; kubelets get none.
+	// FeatureGates are Kubernetes feature gates as "Name=true", for kube-apiserver, kube-controller-manager and kube-scheduler. kubelets get
+	// none.
 	FeatureGates []string `json:"featureGates,omitempty"`
 
-	// StateRoot is the folder in which the cluster's folder lies. Empty means
-	// $FLOTILLA_LAB_STATE, else state in the lab's cache folder.
+	// StateRoot is the folder in which the cluster's folder is created. Empty means $FLOTILLA_LAB_STATE, or else "state" in the lab's cache
+	// folder.
 	StateRoot string `json:"-"`
-	// Bin has the programs that the cluster runs; empty means those of
-	// Binaries. Real nodes need these.
+	// Bin holds the programs that the cluster runs. Empty means those from Binaries, which real nodes require.
 	Bin Bin `json:"-"`
 	// Progress is called for each stage.
 	Progress Progress `json:"-"`
-	// Clock dates the certificates; nil means the machine's clock.
+	// Clock dates the certificates. Nil means the machine's clock.
 	Clock clock.PassiveClock `json:"-"`
 
-	// Tied makes the processes end with the caller's, however that ends.
+	// Tied makes the processes end when the caller's process ends, for whatever reason.
 	Tied bool `json:"-"`
 }
 
-// complete checks c and fills in what was left out.
+// complete validates c and sets defaults.
 func (c Config) complete() (Config, error) {
 	if err := checkName(c.Name); err != nil {
 		return c, err
@@ -97,8 +89,8 @@ func (c Config) complete() (Config, error) {
 	return c, err
 }
 
-// sameCluster reports whether a cluster made for c serves for d as well. More
-// nodes can be added to one that runs; everything else is fixed at its start.
+// sameCluster reports whether a cluster created for c also serves for d. Nodes can be added to a running cluster. Everything else is fixed
+// when it is created.
 func (c Config) sameCluster(d Config) bool {
 	return c.Audit == d.Audit && c.ControlPlaneOnly == d.ControlPlaneOnly &&
 		c.Zones == d.Zones && slices.Equal(c.APIServerArgs, d.APIServerArgs) &&
@@ -106,13 +98,13 @@ func (c Config) sameCluster(d Config) bool {
 		(c.real() || !d.real())
 }
 
-// real reports whether real nodes are asked for.
+// real reports whether real nodes are requested.
 func (c Config) real() bool {
 	n, err := ParseNodes(c.Nodes)
 	return err == nil && n.Real > 0
 }
 
-// checkName keeps a name from leaving its folder or breaking a node's name.
+// checkName ensures that a name can't escape its folder or make a node name invalid.
 func checkName(name string) error {
 	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`).MatchString(name) {
 		return fmt.Errorf("cluster name %q: use 1 to 40 lower-case letters, digits and -, none of them - at an end", name)
@@ -120,9 +112,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// ParseNodes reads "kwok:N", "real:N" or both with a comma between: at most
-// 5000 simulated and 50 real nodes. Empty is none. The error is ErrNodes for
-// any other sort.
+// ParseNodes parses "kwok:N", "real:N" or both separated by a comma: at most 5000 simulated and 50 real nodes. Empty means none. The error is
+// ErrNodes for any other kind.
 func ParseNodes(s string) (NodeCount, error) {
 	var out NodeCount
 	if s == "" {

@@ -8,30 +8,26 @@ import (
 	"strings"
 )
 
-// Place is one end of a cut: a cluster with real nodes, which is its control
-// plane, its nodes and its pods; or one of its nodes with the pods there.
+// Place is one end of a cut: a cluster with real nodes (its control plane, nodes and pods), or one of its nodes with the pods there.
 type Place struct {
 	Cluster *Cluster
-	// Node is the node's name; empty means the whole cluster.
+	// Node is the name of the node. Empty means the whole cluster.
 	Node string
 }
 
-// Cut stops all traffic between two places, in both directions and silently,
-// as a broken cable does: between two nodes, between a node and its control
-// plane (the place of its whole cluster), or between two clusters. It stays
-// until Heal, whatever is stopped and started meanwhile. What is cut already is
-// success.
+// Cut stops all traffic between two places, in both directions and silently, like a broken cable: between two nodes, between a node and its
+// control plane (the place of its whole cluster), or between two clusters. It lasts until Heal, whatever is stopped and started meanwhile.
+// Cutting again succeeds.
 func Cut(ctx context.Context, a, b Place) error {
 	return thisMachine().change(ctx, a, b, machine.ruleAdd)
 }
 
-// Heal undoes Cut of the same two places, in whichever order; what is not cut
-// is success.
+// Heal undoes Cut for the same two places, in either order. It succeeds if they are not cut.
 func Heal(ctx context.Context, a, b Place) error {
 	return thisMachine().change(ctx, a, b, machine.ruleDel)
 }
 
-// FindPlace finds what "CLUSTER" or "CLUSTER/NODE" means.
+// FindPlace returns the place for "CLUSTER" or "CLUSTER/NODE".
 func FindPlace(s string) (Place, error) {
 	name, node, isNode := strings.Cut(s, "/")
 	c, err := Get(name)
@@ -53,7 +49,7 @@ func (p Place) String() string {
 	return p.Cluster.Name + "/" + p.Node
 }
 
-// ranges are the addresses of all that is at the place.
+// ranges returns the addresses of everything at the place.
 func (p Place) ranges() ([]string, error) {
 	n := p.Cluster.network
 	if n == 0 {
@@ -69,10 +65,10 @@ func (p Place) ranges() ([]string, error) {
 	return []string{n.node(i) + "/32", n.nodePods(i)}, nil
 }
 
-// cut is a rule of the router: packets of that sort vanish.
+// cut is a rule of the router that silently drops matching packets.
 type cut struct{ from, to string }
 
-// touches reports whether the rule is about addresses of that network.
+// touches reports whether the rule matches addresses of a network.
 func (c cut) touches(n network) bool {
 	for _, r := range []string{c.from, c.to} {
 		if strings.HasPrefix(r, strings.TrimSuffix(n.nodes(), "0/24")) || strings.HasPrefix(r, strings.TrimSuffix(n.pods(), "0.0/16")) {
@@ -134,7 +130,7 @@ func (c cut) rule(verb string) string {
 	return "rule " + verb + " from " + c.from + " to " + c.to + " pref " + cutPriority + " type blackhole"
 }
 
-// cuts lists the rules that stand.
+// cuts lists the current rules.
 func (m machine) cuts(ctx context.Context) ([]cut, error) {
 	out, err := exec.CommandContext(ctx, "nsenter", "--net="+m.netns(), "ip", "rule", "show", "pref", cutPriority).Output()
 	if err != nil {
@@ -146,7 +142,7 @@ func (m machine) cuts(ctx context.Context) ([]cut, error) {
 	return parseCuts(string(out)), nil
 }
 
-// parseCuts reads lines such as "100: from 10.0.0.1 to 10.1.0.0/16 blackhole".
+// parseCuts parses lines such as "100: from 10.0.0.1 to 10.1.0.0/16 blackhole".
 func parseCuts(out string) []cut {
 	var cuts []cut
 	for line := range strings.Lines(out) {

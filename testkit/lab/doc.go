@@ -1,22 +1,17 @@
 // Package lab starts and stops real Kubernetes control planes on one machine,
 // for integration tests, end-to-end tests and demonstrations.
 //
-// A lab cluster is an etcd, a kube-apiserver, a kube-controller-manager and a
-// kube-scheduler that run as plain processes, and kwok, which simulates nodes:
-// it needs no root, no containers and no network. The programs are compiled
-// from their modules (folder e2e/kube) the first time they are needed and kept
-// in a cache.
+// A lab cluster consists of etcd, kube-apiserver, kube-controller-manager and kube-scheduler, which run as plain processes, and kwok, which
+// simulates nodes. It needs no root, no containers and no network. The programs are compiled from their modules (folder e2e/kube) the first
+// time they are needed, and cached.
 //
-// A cluster may also have real nodes: each a process in namespaces of its own
-// with a containerd, a kubelet and a kube-proxy, on a network that leads to the
-// other nodes and to this machine and nowhere else. They need root; RealNodes
-// says whether they can run. docs/internals/lab.md tells how they are made.
+// A cluster can also have real nodes. Each is a process in its own namespaces with containerd, kubelet and kube-proxy, on a network that only
+// leads to the other nodes and to this machine. They need root. RealNodes says whether they can run. docs/internals/lab.md explains how they
+// work.
 //
-// The state of a cluster is in one folder: its settings and ports
-// (cluster.json), certificates (pki), processes (process), logs (log), data
-// (etcd) and, on request, the audit log. No process holds state of its own, so
-// a cluster outlives the process that started it and can be found, repaired
-// and removed by any other.
+// The state of a cluster is in one folder: its settings and ports (cluster.json), certificates (pki), processes (process), logs (log), data
+// (etcd) and, on request, the audit log. No process holds state of its own, so a cluster outlives the process that started it, and any other
+// process can find, repair and remove it.
 //
 //	Binaries   builds the programs once, under a lock; InstalledBinaries, for
 //	           demonstrations, takes what the machine has already
@@ -26,10 +21,8 @@
 //	StopNode   and KillNode, StartNode, NodeExec, LoadImages: one real node, or all
 //	Cut        ends all traffic between two nodes or clusters, until Heal
 //
-// Processes are identified by pid and start time together, so a pid that the
-// kernel has since given to another process is never signalled.
+// Processes are identified by PID and start time together, so a PID that the kernel has since reused is never signaled.
 //
-// Not supported: other systems than Linux, high availability, simulated pods
-// that run anything. Ports are fixed per cluster, so that a restarted apiserver
-// has the address that its clients know.
+// Not supported: systems other than Linux, high availability, and simulated pods that run anything. Ports are fixed per cluster, so a
+// restarted apiserver keeps the address that its clients know.
 package lab

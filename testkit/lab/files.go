@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// cacheEnv and stateEnv name the folders that replace the default ones.
+	// cacheEnv and stateEnv are the env variables that override the default folders.
 	cacheEnv = "FLOTILLA_LAB_CACHE"
 	stateEnv = "FLOTILLA_LAB_STATE"
 
 	lockPoll = 50 * time.Millisecond
 )
 
-// cacheRoot is the folder of everything that labs share: the built programs
-// and the book of ports. It is $FLOTILLA_LAB_CACHE, else flotilla/lab in the
-// user's cache folder.
+// cacheRoot returns the folder for everything that labs share: the built programs and the port book. It is $FLOTILLA_LAB_CACHE, or else
+// flotilla/lab in the user's cache folder.
 func cacheRoot() (string, error) {
 	if dir := os.Getenv(cacheEnv); dir != "" {
 		return filepath.Abs(dir)
@@ -35,8 +34,7 @@ func cacheRoot() (string, error) {
 	return filepath.Join(dir, "flotilla", "lab"), nil
 }
 
-// stateRoot is the folder that holds a folder for each cluster. It is
-// $FLOTILLA_LAB_STATE, else state in the cache folder.
+// stateRoot returns the folder that holds a folder for each cluster. It is $FLOTILLA_LAB_STATE, or else "state" in the cache folder.
 func stateRoot() (string, error) {
 	if dir := os.Getenv(stateEnv); dir != "" {
 		return filepath.Abs(dir)
@@ -48,9 +46,8 @@ func stateRoot() (string, error) {
 	return filepath.Join(dir, "state"), nil
 }
 
-// lock takes the lock of a file, which it makes if need be, waits for it as
-// long as ctx allows, and returns what gives it back. The kernel gives it back
-// too when its holder dies. Two holders in one program exclude each other.
+// lock locks a file, which it creates if necessary. It waits for the lock until ctx ends, and returns the function that releases it. The
+// kernel also releases the lock when its holder dies. Two holders in the same program exclude each other.
 func lock(ctx context.Context, file string) (unlock func(), err error) {
 	err = wait.PollUntilContextCancel(ctx, lockPoll, true, func(context.Context) (bool, error) {
 		var err error
@@ -66,7 +63,7 @@ func lock(ctx context.Context, file string) (unlock func(), err error) {
 	return unlock, err
 }
 
-// errLocked is returned for a lock that another holder has.
+// errLocked is returned if another holder has the lock.
 var errLocked = errors.New("locked by another holder")
 
 // tryLock is lock without waiting.
@@ -89,7 +86,7 @@ func tryLock(file string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// writeJSON replaces file in one step, so that a reader never sees half of it.
+// writeJSON replaces a file atomically, so that a reader never sees half of it.
 func writeJSON(file string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

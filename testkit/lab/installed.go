@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// assetsEnv names the folder of setup-envtest's programs.
+	// assetsEnv is the env variable that names the folder of setup-envtest's programs.
 	assetsEnv = "KUBEBUILDER_ASSETS"
 
 	kubernetesModule = "k8s.io/kubernetes"
@@ -27,15 +27,14 @@ const (
 	versionWait = 10 * time.Second
 )
 
-// installable is a program of the lab that the machine may have already.
+// installable is a lab program that the machine may already have.
 type installable struct {
 	name   string
-	module string   // The lab's version is that of this module.
-	args   []string // They print the version.
-	// pkg is what a build of this program alone compiles. Without it the
-	// program is used only together with the others that have none:
-	// kube-controller-manager and kube-scheduler alone import four fifths of
-	// what all of Kubernetes does, so a build of some saves next to nothing.
+	module string   // The lab uses the version of this module.
+	args   []string // Prints the version.
+	// pkg is the package to compile to build this program alone. A program without pkg is used only together with the others that have none:
+	// kube-controller-manager and kube-scheduler alone import four fifths of what all of Kubernetes does, so building only some of them saves
+	// next to nothing.
 	pkg string
 }
 
@@ -52,21 +51,19 @@ func installables() []installable {
 	}
 }
 
-// installed is a program of the machine. A file that is replaced is another one.
+// installed is a program of the machine. If its file is replaced, it counts as another program.
 type installed struct {
 	name, path, version string
 	size                int64
 	modified            time.Time
 }
 
-// InstalledBinaries is Binaries for a demonstration with simulated nodes. If
-// the machine has etcd, kube-apiserver, kube-controller-manager and
-// kube-scheduler in $KUBEBUILDER_ASSETS or the PATH, each of the minor version
-// that the lab builds, these are used; so are kubectl, kwok and helm, which are
-// built where they do not fit. What Binaries has built before goes first. note
-// is given a line on what is used and what is built, and why.
+// InstalledBinaries is Binaries for a demonstration with simulated nodes. If the machine has etcd, kube-apiserver, kube-controller-manager
+// and kube-scheduler in $KUBEBUILDER_ASSETS or the PATH, each with the minor version that the lab builds, it uses these. It also uses
+// kubectl, kwok and helm, or builds those that don't fit. Programs that Binaries has already built take precedence. note is called with a
+// line on what is used, what is built, and why.
 //
-// Tests use Binaries alone, so that their results can be compared.
+// Tests only use Binaries, so that their results are comparable.
 func InstalledBinaries(ctx context.Context, progress Progress, note func(string)) (Bin, error) {
 	root, err := Repository()
 	if err != nil {
@@ -92,9 +89,9 @@ func InstalledBinaries(ctx context.Context, progress Progress, note func(string)
 	return s.bundle().get(ctx, root, progress)
 }
 
-// search is what was found of the lab's programs on the machine.
+// search is the result of looking for the lab's programs on the machine.
 type search struct {
-	kubernetes *version.Version // Of the lab.
+	kubernetes *version.Version // The lab's version.
 	assets     string           // What is wrong with $KUBEBUILDER_ASSETS.
 	found      []installed
 	missing    []missing
@@ -102,12 +99,11 @@ type search struct {
 
 type missing struct {
 	installable
-	why string // Why a file of that name is not used; empty if there is none.
+	why string // Why a file of that name is not used, or empty if there is none.
 }
 
-// searchInstalled looks for the programs in $KUBEBUILDER_ASSETS, then in the
-// PATH. The lab's own cache does not count: a demonstration tells its user to
-// put it into the PATH.
+// searchInstalled looks for the programs in $KUBEBUILDER_ASSETS, then in the PATH. It ignores the lab's own cache: a demonstration tells its
+// user to add that to the PATH.
 func searchInstalled(ctx context.Context, root string) (search, error) {
 	cache, err := cacheRoot()
 	if err != nil {
@@ -151,7 +147,7 @@ func searchInstalled(ctx context.Context, root string) (search, error) {
 	return s, nil
 }
 
-// checkAssets says what is wrong with the folder of $KUBEBUILDER_ASSETS.
+// checkAssets says what is wrong with the folder in $KUBEBUILDER_ASSETS.
 func checkAssets(dir string) string {
 	info, err := os.Stat(dir)
 	if err != nil || !info.IsDir() {
@@ -163,8 +159,8 @@ func checkAssets(dir string) string {
 	return ""
 }
 
-// find returns the first file of that name in dirs that has the minor version
-// that is wanted, or why the first one does not fit. The error is ctx's.
+// find returns the first file in dirs with the right name and minor version, or why the first one with that name doesn't fit. The error is
+// ctx's.
 func (p installable) find(ctx context.Context, dirs []string, want *version.Version) (i installed, why string, err error) {
 	for _, dir := range dirs {
 		path, err := exec.LookPath(filepath.Join(dir, p.name))
@@ -191,8 +187,7 @@ func (p installable) find(ctx context.Context, dirs []string, want *version.Vers
 	return installed{}, why, nil
 }
 
-// fits reports whether a version is of the wanted minor one, and no candidate for
-// its first release.
+// fits reports whether a version has the wanted minor version, and is not a pre-release of its first release.
 func fits(got, want *version.Version) bool {
 	return minor(got) == minor(want) && got.AtLeast(version.MustParseSemantic(minor(want)+".0"))
 }
@@ -204,7 +199,7 @@ func (p installable) version(ctx context.Context, path string) (*version.Version
 	ctx, cancel := context.WithTimeout(ctx, versionWait)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, p.args...) //nolint:gosec // It is what a shell would run under that name.
-	cmd.WaitDelay = time.Second                      // A child of it may keep its output open.
+	cmd.WaitDelay = time.Second                      // A child process may keep its output open.
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, cmp.Or(ctx.Err(), err)
@@ -216,8 +211,7 @@ func (p installable) version(ctx context.Context, path string) (*version.Version
 	return nil, fmt.Errorf("it prints %q", line)
 }
 
-// complete reports whether a cluster can run with what was found and with what is
-// built alone.
+// complete reports whether a cluster can run with what was found plus the programs that are built alone.
 func (s search) complete() bool {
 	return !slices.ContainsFunc(s.missing, func(m missing) bool { return m.pkg == "" })
 }
@@ -232,7 +226,7 @@ func (s search) String() string {
 	for _, m := range s.missing {
 		switch {
 		case !s.complete() && m.pkg != "":
-			continue // It is built with the others, wherever else it is.
+			continue // It is built together with the others, wherever else it exists.
 		case m.why != "":
 			why = append(why, m.why)
 		default:
@@ -264,9 +258,9 @@ func (s search) String() string {
 	return line
 }
 
-// bundle is the folder that links to what was found and has the rest built.
+// bundle returns the folder that links to what was found. The rest is built.
 func (s search) bundle() bundle {
-	sum := sha256.New() // To write to it never fails.
+	sum := sha256.New() // Writing to it never fails.
 	for _, i := range s.found {
 		_, _ = fmt.Fprintln(sum, i.name, i.path, i.version, i.size, i.modified.UnixNano())
 	}

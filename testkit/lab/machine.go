@@ -14,11 +14,9 @@ import (
 	"strings"
 )
 
-// machine is what the real nodes of all labs on this machine share, whoever
-// runs them: the network between them, the root of their control groups, and a
-// kernel setting. Unlike clusters, it is not per state folder, as the kernel
-// has one of each. Its folder holds a file for each cluster with real nodes,
-// named by the number of the cluster's network, and goes away with the last.
+// machine is what the real nodes of all labs on this machine share, whoever runs them: the network between them, the root of their control
+// groups, and a kernel setting. Unlike clusters, it is not per state folder, because the kernel has only one of each. Its folder holds a file
+// for each cluster with real nodes, named after the number of the cluster's network, and is removed with the last one.
 type machine struct {
 	dir  string
 	lock string
@@ -27,17 +25,16 @@ type machine struct {
 const (
 	machineFolder = "/run/flotilla-lab"
 	inotifyFile   = "/proc/sys/fs/inotify/max_user_instances"
-	// inotifyNeeded serves some forty nodes: a kubelet and its containerd take
-	// about twenty instances, and the usual 128 are for the whole machine.
+	// inotifyNeeded suffices for about forty nodes: a kubelet and its containerd take about twenty instances, and the default of 128 is for the
+	// whole machine.
 	inotifyNeeded = 1024
 )
 
-// tenant is what the machine keeps of a cluster.
+// tenant is what the machine records about a cluster.
 type tenant struct {
 	// Dir is the cluster's folder.
 	Dir string `json:"dir"`
-	// Tied reports whether the cluster's processes end with the test that made it,
-	// so that one without processes is a remnant.
+	// Tied reports whether the cluster's processes end with the test that created it. Such a cluster without processes is left over.
 	Tied bool `json:"tied"`
 
 	network network
@@ -47,14 +44,13 @@ func thisMachine() machine {
 	return machine{dir: machineFolder, lock: machineFolder + ".lock"}
 }
 
-// netns is the file that holds the network namespace of the router.
+// netns returns the file that holds the router's network namespace.
 func (m machine) netns() string { return filepath.Join(m.dir, "net") }
 
 func (m machine) inotifyWas() string { return filepath.Join(m.dir, "inotify") }
 
-// enter gives a cluster a network of its own, or the one that it has had (0 is
-// none), and makes what must be there for it. Remnants of clusters that are gone
-// are removed first.
+// enter gives a cluster its own network, or the one that it had before (0 means none), and creates what it needs. It first removes leftovers
+// of clusters that are gone.
 func (m machine) enter(ctx context.Context, dir string, had network, tied bool) (network, error) {
 	unlock, err := lock(ctx, m.lock)
 	if err != nil {
@@ -91,8 +87,8 @@ func (m machine) enter(ctx context.Context, dir string, had network, tied bool) 
 	return n, errors.Join(ipHere(ctx, n.hostUp()...), m.ip(ctx, n.routerUp()...))
 }
 
-// leave removes all that the machine holds of the cluster in that folder, whose
-// processes must have ended; and what all clusters share, after the last.
+// leave removes everything that the machine holds for the cluster in that folder, whose processes must have ended. After the last cluster, it
+// also removes what all clusters share.
 func (m machine) leave(ctx context.Context, dir string) error {
 	if !exists(m.dir) || os.Geteuid() != 0 {
 		return nil // Only root's clusters have real nodes.
@@ -120,8 +116,7 @@ func (m machine) leave(ctx context.Context, dir string) error {
 	return m.closeIfEmpty(ctx)
 }
 
-// sweep removes what is left of clusters that were not taken down: those whose
-// folder is gone, and those of a test that was killed.
+// sweep removes what is left of clusters that were not taken down: those whose folder is gone, and those of a test that was killed.
 func (m machine) sweep(ctx context.Context, but string) error {
 	tenants, err := m.tenants()
 	if err != nil {
@@ -149,9 +144,8 @@ func (t tenant) gone() bool {
 	return err == nil && len(processes) > 0 && !slices.ContainsFunc(processes, (*Process).Alive)
 }
 
-// evict removes the cluster's addresses, routes, cuts and control groups, and
-// ends the nodes without a record. What does not exist is no error:
-// anything may have been broken off.
+// evict removes the cluster's addresses, routes, cuts and control groups, and ends nodes that have no record. It ignores what doesn't exist,
+// because creation may have been interrupted at any point.
 func (m machine) evict(ctx context.Context, t tenant) error {
 	if m.routed() {
 		rules, err := m.cuts(ctx)
@@ -201,7 +195,7 @@ func (m machine) closeIfEmpty(ctx context.Context) error {
 	return nil
 }
 
-// names lists the clusters with real nodes whose folders lie in root.
+// names lists the clusters with real nodes whose folders are in root.
 func (m machine) names(ctx context.Context, root string) ([]string, error) {
 	if !exists(m.dir) || os.Geteuid() != 0 {
 		return nil, nil // Only root's clusters have real nodes.
@@ -254,8 +248,8 @@ func (m machine) tenants() ([]tenant, error) {
 	return out, nil
 }
 
-// choose returns the network that the folder's cluster has or has had, else the
-// first that no cluster has and that the machine's own routes do not lead to.
+// choose returns the network that the folder's cluster has or had. Otherwise it returns the first network that no cluster has and that the
+// machine's own routes don't overlap.
 func choose(tenants []tenant, routes []netip.Prefix, dir string, had network) (network, error) {
 	taken := map[network]string{}
 	for _, t := range tenants {
@@ -265,7 +259,7 @@ func choose(tenants []tenant, routes []netip.Prefix, dir string, had network) (n
 		taken[t.network] = t.Dir
 	}
 	if had > 0 {
-		// A cluster keeps its addresses for life: they are in its certificates.
+		// A cluster keeps its addresses for life: its certificates contain them.
 		if other, ok := taken[had]; ok {
 			return 0, fmt.Errorf("the network of %s was given to %s when it was down, as after a restart of the machine: take one of them down", dir, other)
 		}

@@ -16,21 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The network of real nodes is one router: a network namespace that each node,
-// and this machine, connect to by a cable (a veth pair) of their own. The router
-// forwards between them and knows no way out, so neither does a node. This
-// machine has routes to nodes and pods, so whatever runs on it, control planes
-// and tests alike, reaches them at their own addresses.
+// The network of real nodes is one router: a network namespace to which each node, and this machine, is connected by its own cable (a veth
+// pair). The router forwards between them and has no route out, so neither do the nodes. This machine has routes to nodes and pods, so
+// whatever runs on it, such as control planes and tests, reaches them at their own addresses.
 //
-// A cluster's control plane is at the last address of the cluster's network,
-// which this machine holds and uses towards the cluster's nodes. A cluster so
-// is a range of addresses, its control plane included, and to cut two clusters
-// off from each other is a rule about two ranges, in one place.
+// A cluster's control plane has the last address of the cluster's network, which this machine holds and uses to talk to the cluster's nodes.
+// So a cluster, including its control plane, is a range of addresses, and cutting two clusters off from each other takes only a rule about
+// two ranges, in one place.
 const (
-	// HostAddress is this machine, as real nodes and their pods see it.
+	// HostAddress is the address of this machine, as real nodes and their pods see it.
 	HostAddress = "10.129.0.1"
-	// RegistryAddress is where real nodes expect a registry that speaks plain
-	// HTTP. The lab does not run one by itself.
+	// RegistryAddress is where real nodes expect a registry that speaks plain HTTP. The lab itself doesn't run one.
 	RegistryAddress = HostAddress + ":5000"
 
 	routerAddress = "10.129.0.254"
@@ -39,35 +35,35 @@ const (
 
 	// maxNetworks keeps the second number of pod networks below 230.
 	maxNetworks = 99
-	// cutPriority puts the rules of cuts before the routes.
+	// cutPriority makes the rules of cuts apply before the routes.
 	cutPriority = "100"
 )
 
-// network is the number of a cluster's networks, from 1.
+// network is the number of a cluster's networks, starting at 1.
 type network int
 
-// nodes is the range of the cluster's nodes and its control plane.
+// nodes returns the address range of the cluster's nodes and control plane.
 func (n network) nodes() string { return fmt.Sprintf("10.129.%d.0/24", n) }
 
-// pods is the range of the cluster's pods.
+// pods returns the address range of the cluster's pods.
 func (n network) pods() string { return fmt.Sprintf("10.%d.0.0/16", 130+n) }
 
 func (n network) controlPlane() string { return fmt.Sprintf("10.129.%d.254", n) }
 
-// node is the address of the i-th node, from 1.
+// node returns the address of the i-th node, counted from 1.
 func (n network) node(i int) string { return fmt.Sprintf("10.129.%d.%d", n, i) }
 
-// nodePods is the range of the i-th node's pods.
+// nodePods returns the address range of the i-th node's pods.
 func (n network) nodePods(i int) string { return fmt.Sprintf("10.%d.%d.0/24", 130+n, i) }
 
-// link is the router's end of the i-th node's cable.
+// link returns the name of the router's end of the i-th node's cable.
 func (n network) link(i int) string { return fmt.Sprintf("node%d-%d", n, i) }
 
-// groupPrefix begins the names of the control groups of the cluster's nodes.
+// groupPrefix returns the prefix of the names of the cluster's control groups.
 func (n network) groupPrefix() string { return fmt.Sprintf("%d-", n) }
 
-// hostUp are the commands (of ip -batch) that make the cluster's control plane
-// an address of this machine, and lead to the cluster from that address.
+// hostUp returns the commands (for ip -batch) that make the cluster's control plane an address of this machine, and route to the cluster from
+// that address.
 func (n network) hostUp() []string {
 	return []string{
 		"addr replace " + n.controlPlane() + "/32 dev " + hostLink,
@@ -80,8 +76,8 @@ func (n network) routerUp() []string {
 	return []string{"route replace " + n.controlPlane() + "/32 dev " + routerLink}
 }
 
-// hostDown undoes hostUp; the router's routes go with the nodes' cables, but
-// the one to the control plane, which leads to this machine as before.
+// hostDown undoes hostUp. The router's routes disappear with the nodes' cables, except for the one to the control plane, which points at this
+// machine as before.
 func (n network) hostDown() []string {
 	return []string{
 		"route del " + n.nodes(),
@@ -90,13 +86,12 @@ func (n network) hostDown() []string {
 	}
 }
 
-// plug is the router's command that lays the cable to the i-th node, whose first
-// process is pid.
+// plug returns the router's command that creates the cable to the i-th node, whose first process is pid.
 func (n network) plug(i, pid int) string {
 	return fmt.Sprintf("link add %s type veth peer name eth0 netns %d", n.link(i), pid)
 }
 
-// nodeUp are the router's commands that lead to the i-th node and its pods.
+// nodeUp returns the router's commands that route to the i-th node and its pods.
 func (n network) nodeUp(i int) []string {
 	link := n.link(i)
 	return []string{
@@ -107,11 +102,10 @@ func (n network) nodeUp(i int) []string {
 	}
 }
 
-// widest is the size of a range (the bits that its addresses share) that is too
-// wide to show that the lab's networks are in use: a company's 10.0.0.0/8.
+// widest is the prefix length of a route that is too wide to show that the lab's networks are in use, such as a company's 10.0.0.0/8.
 const widest = 8
 
-// clashes reports whether routes lead to what would be the network's.
+// clashes reports whether routes overlap the network's address ranges.
 func (n network) clashes(routes []netip.Prefix) bool {
 	for _, ours := range []string{n.nodes(), n.pods()} {
 		p := netip.MustParsePrefix(ours)
@@ -122,8 +116,7 @@ func (n network) clashes(routes []netip.Prefix) bool {
 	return false
 }
 
-// foreignRoutes are the ranges that this machine has routes to, other than the
-// lab's.
+// foreignRoutes returns the ranges that this machine has routes to, other than the lab's.
 func foreignRoutes(ctx context.Context) ([]netip.Prefix, error) {
 	out, err := exec.CommandContext(ctx, "ip", "-4", "route", "show").Output()
 	if err != nil {
@@ -132,8 +125,8 @@ func foreignRoutes(ctx context.Context) ([]netip.Prefix, error) {
 	return parseRoutes(string(out)), nil
 }
 
-// parseRoutes reads lines such as "10.1.0.0/16 via 10.0.0.1 dev eth0", which may
-// begin with what sort of route it is, if that is not the usual one.
+// parseRoutes parses lines such as "10.1.0.0/16 via 10.0.0.1 dev eth0". A line may start with the type of the route if it isn't the usual
+// one.
 func parseRoutes(out string) []netip.Prefix {
 	var routes []netip.Prefix
 	for line := range strings.Lines(out) {
@@ -154,8 +147,7 @@ func parseRoutes(out string) []netip.Prefix {
 	return routes
 }
 
-// makeRouter makes the router and its cable to this machine, unless they are
-// there.
+// makeRouter creates the router and its cable to this machine, unless they exist.
 func (m machine) makeRouter(ctx context.Context) error {
 	if err := m.makeNetns(); err != nil {
 		return err
@@ -179,7 +171,7 @@ func (m machine) makeRouter(ctx context.Context) error {
 	)
 }
 
-// makeNetns makes the router's network namespace and has a file hold it.
+// makeNetns creates the router's network namespace, and makes a file hold it.
 func (m machine) makeNetns() error {
 	if m.routed() {
 		return nil
@@ -189,7 +181,7 @@ func (m machine) makeNetns() error {
 	}
 	made := make(chan error)
 	go func() {
-		// The thread never gets out of its namespace: it ends with the goroutine.
+		// The thread never leaves its namespace: it ends with the goroutine.
 		runtime.LockOSThread()
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		if err == nil {
@@ -206,8 +198,7 @@ func (m machine) makeNetns() error {
 	return nil
 }
 
-// routed reports whether there is a router. The file alone may be what a start
-// that was broken off has left.
+// routed reports whether the router exists. The file alone may be left over from an interrupted start.
 func (m machine) routed() bool {
 	var st unix.Statfs_t
 	return unix.Statfs(m.netns(), &st) == nil && st.Type == unix.NSFS_MAGIC
@@ -228,19 +219,18 @@ func (m machine) dropRouter(ctx context.Context) error {
 	}
 }
 
-// ipHere runs commands of ip in this machine's network, up to the first that
-// fails.
+// ipHere runs ip commands in this machine's network, and stops at the first failure.
 func ipHere(ctx context.Context, commands ...string) error {
 	return ipBatch(exec.CommandContext(ctx, "ip", "-batch", "-"), commands)
 }
 
-// ip runs commands of ip in the router.
+// ip runs ip commands in the router.
 func (m machine) ip(ctx context.Context, commands ...string) error {
 	return ipBatch(exec.CommandContext(ctx, "nsenter", "--net="+m.netns(), "ip", "-batch", "-"), commands)
 }
 
 func ipBatch(cmd *exec.Cmd, commands []string) error {
-	cmd.Env = append(os.Environ(), "LC_ALL=C") // Their words are looked at.
+	cmd.Env = append(os.Environ(), "LC_ALL=C") // The output is parsed.
 	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("ip %s: %w: %s", strings.Join(commands, "; "), err, bytes.TrimSpace(out))
@@ -248,8 +238,7 @@ func ipBatch(cmd *exec.Cmd, commands []string) error {
 	return nil
 }
 
-// connect lays the cable to a node, unless it lies there, and leads to it. A
-// start that was broken off may have got to any point of this.
+// connect creates the cable to a node, unless it exists, and routes to the node. An interrupted start may have left any part of this.
 func (m machine) connect(ctx context.Context, n network, i, pid int) error {
 	if err := m.ip(ctx, n.plug(i, pid)); err != nil && !strings.Contains(err.Error(), "File exists") {
 		return err
@@ -257,7 +246,7 @@ func (m machine) connect(ctx context.Context, n network, i, pid int) error {
 	return m.ip(ctx, n.nodeUp(i)...)
 }
 
-// gone makes an error of what was to be removed, and was not there, none.
+// gone ignores errors that say that what was to be removed doesn't exist.
 func gone(err error) error {
 	if err == nil || errors.Is(err, exec.ErrNotFound) {
 		return err

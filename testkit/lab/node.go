@@ -15,14 +15,13 @@ import (
 )
 
 const (
-	// simulatedLabel marks the nodes that kwok plays.
+	// simulatedLabel marks the nodes that kwok simulates.
 	simulatedLabel = "lab.flotilla.io/simulated"
 	nodePrefix     = "kwok-"
 )
 
-// AddNodes adds n simulated nodes and waits until they are Ready. The nodes of
-// a cluster are kwok-1, kwok-2 ... and lie in its zones round robin. They have
-// 32 CPUs, 256 GiB and room for 110 pods each, and no taint.
+// AddNodes adds n simulated nodes and waits until they are Ready. They are named kwok-1, kwok-2 ... and are spread over the cluster's zones
+// round robin. They have 32 CPUs, 256 GiB and room for 110 pods each, and no taints.
 func (c *Cluster) AddNodes(ctx context.Context, n int) error {
 	if c.config.ControlPlaneOnly {
 		return fmt.Errorf("cluster %s: a control plane only has no nodes", c.Name)
@@ -38,7 +37,7 @@ func (c *Cluster) AddNodes(ctx context.Context, n int) error {
 	}
 	last := 0
 	for i := range have {
-		// A test may have made nodes of its own; their names do not count.
+		// A test may have created its own nodes. Their names don't count.
 		number, _ := strings.CutPrefix(have[i].Name, nodePrefix)
 		if k, err := strconv.Atoi(number); err == nil {
 			last = max(last, k)
@@ -47,8 +46,7 @@ func (c *Cluster) AddNodes(ctx context.Context, n int) error {
 	return c.ensureNodes(ctx, last+n)
 }
 
-// ensureNodes makes those of kwok-1 to kwok-n that are missing and waits until
-// all nodes of the cluster are Ready.
+// ensureNodes creates the missing ones of kwok-1 to kwok-n, and waits until all nodes of the cluster are Ready.
 func (c *Cluster) ensureNodes(ctx context.Context, n int) error {
 	client, err := c.client()
 	if err != nil {
@@ -99,7 +97,7 @@ func (c *Cluster) nodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, nil
 }
 
-// node is the i-th simulated node, counted from 1.
+// node returns the i-th simulated node, counted from 1.
 func (c *Cluster) node(i int) *corev1.Node {
 	name := nodePrefix + strconv.Itoa(i)
 	room := corev1.ResourceList{
@@ -126,8 +124,7 @@ func (c *Cluster) node(i int) *corev1.Node {
 	}
 }
 
-// nodeReady reports whether pods can go to a node: the taint that a new node gets
-// is taken away a moment after it reports to be Ready.
+// nodeReady reports whether pods can be scheduled to a node: the taint that a new node gets is removed shortly after it becomes Ready.
 func nodeReady(n *corev1.Node) bool {
 	for _, t := range n.Spec.Taints {
 		if t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable {
@@ -142,9 +139,8 @@ func nodeReady(n *corev1.Node) bool {
 	return false
 }
 
-// dropLeases removes the Leases of the simulated nodes, unless kwok runs: a
-// new kwok takes a node over only when the Lease of the one before it has run
-// out, up to 2 minutes later.
+// dropLeases removes the Leases of the simulated nodes, unless kwok runs: a new kwok takes over a node only when the Lease of the previous
+// one has expired, up to 2 minutes later.
 func (c *Cluster) dropLeases(ctx context.Context) error {
 	if p, err := FindProcess(c.Dir, Simulator); err == nil && p.Alive() {
 		return nil

@@ -12,9 +12,8 @@ import (
 	"sync"
 )
 
-// NodeExec runs a program in a node, as root and among the node's own
-// processes, files and addresses, and returns what it writes to stdout. stdin
-// may be nil. The lab's programs, ctr above all, are in the PATH.
+// NodeExec runs a program in a node, as root and with the node's own processes, files and addresses, and returns what it writes to stdout.
+// stdin may be nil. The lab's programs, most notably ctr, are in the PATH.
 func (c *Cluster) NodeExec(ctx context.Context, node string, stdin io.Reader, args ...string) ([]byte, error) {
 	if _, err := c.realNode(node); err != nil {
 		return nil, err
@@ -36,8 +35,8 @@ func (c *Cluster) NodeExec(ctx context.Context, node string, stdin io.Reader, ar
 	return out.Bytes(), nil
 }
 
-// LoadImages gives images to all real nodes, and says which do not run: archives
-// as "docker save" writes them, or OCI layouts in a tar file.
+// LoadImages imports images into all real nodes, from archives as written by "docker save" or OCI layouts in a tar file. The error says which
+// nodes don't run.
 func (c *Cluster) LoadImages(ctx context.Context, archives ...string) error {
 	nodes := c.RealNodes()
 	if len(nodes) == 0 {

@@ -16,15 +16,13 @@ import (
 	"time"
 )
 
-// certLife is how long all certificates of a lab last: longer than any lab,
-// as nothing renews them.
+// certLife is the lifetime of all certificates of a lab. It is longer than any lab lives, because nothing renews them.
 const certLife = 10 * 365 * 24 * time.Hour
 
 // pair is a certificate and its key, both as PEM.
 type pair struct{ cert, key []byte }
 
-// authority is a cluster's certificate authority: of its servers, of its
-// clients and of what the CSR API signs.
+// authority is a cluster's certificate authority, for its servers, its clients and what the CSR API signs.
 type authority struct {
 	pair
 
@@ -33,8 +31,7 @@ type authority struct {
 	now    time.Time
 }
 
-// subject is whom a certificate is for: a server when hosts (names and
-// addresses) are given, else a client.
+// subject is the subject of a certificate: a server if hosts (names and addresses) are set, otherwise a client.
 type subject struct {
 	user   string
 	groups []string
@@ -53,7 +50,7 @@ func newAuthority(name string, now time.Time) (*authority, error) {
 	}
 	tmpl.IsCA, tmpl.BasicConstraintsValid = true, true
 	tmpl.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature
-	a.parsed = tmpl // Signed by itself: the template is the parent.
+	a.parsed = tmpl // It is self-signed: the template is the parent.
 	if a.pair, err = a.sign(tmpl, key); err != nil {
 		return nil, err
 	}
@@ -64,7 +61,7 @@ func newAuthority(name string, now time.Time) (*authority, error) {
 	return a, nil
 }
 
-// loadAuthority reads what newAuthority made and write wrote as "ca" into dir.
+// loadAuthority reads what newAuthority created and write wrote to dir as "ca".
 func loadAuthority(dir string, now time.Time) (*authority, error) {
 	a := &authority{now: now}
 	var err error
@@ -93,7 +90,7 @@ func loadAuthority(dir string, now time.Time) (*authority, error) {
 	return a, nil
 }
 
-// issue makes a key and a certificate for s.
+// issue creates a key and a certificate for s.
 func (a *authority) issue(s subject) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -127,7 +124,7 @@ func (a *authority) template(name string) (*x509.Certificate, error) {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name},
-		// An hour of slack for clocks that were set back.
+		// Allow an hour for clocks that were set back.
 		NotBefore: a.now.Add(-time.Hour),
 		NotAfter:  a.now.Add(certLife),
 	}, nil
@@ -153,8 +150,7 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// tokenKey makes the pair that ServiceAccount tokens are signed and checked
-// with. Its "cert" is a bare public key.
+// tokenKey creates the key pair that signs and verifies ServiceAccount tokens. Its "cert" is a bare public key.
 func tokenKey() (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -171,7 +167,7 @@ func tokenKey() (pair, error) {
 	return pair{cert: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), key: keyPEM}, nil
 }
 
-// write puts the pair into dir as NAME.crt and NAME.key.
+// write writes the pair to dir as NAME.crt and NAME.key.
 func (p pair) write(dir, name string) error {
 	for file, data := range map[string][]byte{name + ".crt": p.cert, name + ".key": p.key} {
 		if err := os.WriteFile(filepath.Join(dir, file), data, 0o600); err != nil {
@@ -181,8 +177,7 @@ func (p pair) write(dir, name string) error {
 	return nil
 }
 
-// The users of a lab's own programs. Each has its own name so that the audit
-// log shows who wrote what.
+// The users of the lab's own programs. Each has its own name, so that the audit log shows who wrote what.
 const (
 	adminUser             = "lab:admin"
 	simulatorUser         = "lab:kwok"
@@ -194,7 +189,7 @@ const (
 	mastersGroup          = "system:masters"
 )
 
-// writePKI makes all keys, certificates and kubeconfigs of a cluster.
+// writePKI creates all keys, certificates and kubeconfigs of a cluster.
 func writePKI(c *Cluster, now time.Time) error {
 	dir := c.path("pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -10,10 +10,8 @@ import (
 	"strconv"
 )
 
-// Ports come from a range below the one that the kernel gives to outgoing
-// connections (32768 and up on Linux). A port from that one could be taken by
-// any client while its server is away; worse, a client that keeps dialling it
-// on loopback can end up connected to itself and hold it for good.
+// Ports come from a range below the kernel's ephemeral ports (32768 and up on Linux). Any client could take an ephemeral port while its
+// server is down. Worse, a client that keeps dialing such a port on loopback can end up connected to itself, and hold it for good.
 const (
 	firstPort = 20000
 	lastPort  = 29999
@@ -22,10 +20,8 @@ const (
 // errNoPort is returned when the whole range is taken.
 var errNoPort = errors.New("no free port")
 
-// portBook keeps clusters from choosing the same port: a port that is free now
-// may belong to a cluster whose server is stopped for the moment. Each taken
-// port is a file that holds the path of its owner's folder, and is free again
-// when that folder is gone.
+// portBook keeps clusters from choosing the same port: a port that is free now may belong to a cluster whose server is only stopped. Each
+// taken port is a file that holds the path of its owner's folder. The port is free again when that folder is gone.
 type portBook struct{ dir string }
 
 func openPortBook() (portBook, error) {
@@ -33,7 +29,7 @@ func openPortBook() (portBook, error) {
 	return portBook{dir: filepath.Join(root, "port")}, err
 }
 
-// take finds n free ports and writes them down for the owner.
+// take finds n free ports and records them for the owner.
 func (b portBook) take(ctx context.Context, owner string, n int) ([]int, error) {
 	unlock, err := lock(ctx, filepath.Join(b.dir, ".lock"))
 	if err != nil {
@@ -56,7 +52,7 @@ func (b portBook) take(ctx context.Context, owner string, n int) ([]int, error) 
 	return ports, nil
 }
 
-// giveBack frees ports; those that are free already are no error.
+// giveBack frees ports. Ports that are already free are not an error.
 func (b portBook) giveBack(ports ...int) error {
 	for _, p := range ports {
 		if err := os.Remove(b.file(p)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -73,7 +69,7 @@ func (b portBook) owned(port int) bool {
 	return err == nil && exists(string(owner))
 }
 
-// bindable reports whether no process listens there.
+// bindable reports whether no process listens on a port.
 func bindable(ctx context.Context, port int) bool {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))

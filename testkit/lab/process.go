@@ -23,24 +23,21 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// ErrRunning is returned by StartProcess when a process of that name runs
-// already.
+// ErrRunning is returned by StartProcess if a process with that name is already running.
 var ErrRunning = errors.New("already running")
 
 const (
 	processFolder = "process"
 	logFolder     = "log"
-	// alivePoll is how often a process that was signalled is checked.
+	// alivePoll is how often a signaled process is checked.
 	alivePoll = 20 * time.Millisecond
-	// killWait is how long the kernel may take to remove a killed process. It
-	// is long because a machine with two busy cores can be slow.
+	// killWait is how long the kernel may take to remove a killed process. It is long because a busy machine with two cores can be slow.
 	killWait = 20 * time.Second
 )
 
 // Command describes a process to start.
 type Command struct {
-	// Dir is the state folder that keeps the record of the process
-	// (process/NAME.json) and, unless Log says otherwise, its log.
+	// Dir is the state folder that holds the record of the process (process/NAME.json) and, unless Log is set, its log.
 	Dir string
 	// Name is unique among the processes of one folder.
 	Name string
@@ -48,27 +45,22 @@ type Command struct {
 	Args []string
 	// Env is added to the environment of the caller.
 	Env []string
-	// Log is the file that stdout and stderr are appended to; empty means
-	// log/NAME.log in Dir.
+	// Log is the file to which stdout and stderr are appended. Empty means log/NAME.log in Dir.
 	Log string
-	// Tied ends the process (SIGKILL, from the kernel) when the caller's
-	// process ends in whatever way. Otherwise it outlives the caller.
+	// Tied makes the kernel kill the process (SIGKILL) when the caller's process ends for whatever reason. Otherwise the process outlives the
+	// caller.
 	Tied bool
 
-	// isolated gives the process namespaces of its own. It is the first one in
-	// them, so all that it starts ends with it.
+	// isolated gives the process its own namespaces. It is the first process in them, so everything that it starts ends with it.
 	isolated bool
 }
 
-// Process is a process that was started by StartProcess, by this program or
-// by an earlier one. Its methods may be called concurrently.
+// Process is a process that StartProcess has started, in this program or an earlier one. Its methods are safe for concurrent use.
 type Process struct {
 	Name string `json:"name"`
-	// PID is also the id of the process group and of the session: each process
-	// leads its own.
+	// PID is also the ID of the process group and the session: each process leads its own.
 	PID int `json:"pid"`
-	// Start is when the process started, in clock ticks since boot, as in
-	// /proc/PID/stat. PID and Start together name a process once and for all.
+	// Start is when the process started, in clock ticks since boot, as in /proc/PID/stat. PID and Start together identify a process uniquely.
 	Start uint64   `json:"start"`
 	Args  []string `json:"args"`
 	Log   string   `json:"log"`
@@ -76,8 +68,7 @@ type Process struct {
 	file string
 }
 
-// StartProcess starts c in a process group of its own and records it. The
-// error is ErrRunning when the folder's process of that name is alive.
+// StartProcess starts c in its own process group and records it. The error is ErrRunning if the folder's process with that name is alive.
 func StartProcess(c Command) (*Process, error) {
 	if len(c.Args) == 0 {
 		return nil, fmt.Errorf("start %s: no program given", c.Name)
@@ -100,7 +91,7 @@ func StartProcess(c Command) (*Process, error) {
 	}
 	defer func() { _ = log.Close() }() // The process has its own copy.
 
-	// No context: the process is to live on when the caller's context ends.
+	// Don't use a context: the process must outlive the caller's context.
 	cmd := exec.Command(c.Args[0], c.Args[1:]...) //nolint:noctx // Stop ends it.
 	cmd.Env = append(os.Environ(), c.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -116,7 +107,7 @@ func StartProcess(c Command) (*Process, error) {
 	}
 	p := &Process{Name: c.Name, PID: cmd.Process.Pid, Args: c.Args, Log: c.Log, file: file}
 	if st, err := readStat(p.PID); err == nil {
-		p.Start = st.start // A process that is gone again keeps 0, which no process has.
+		p.Start = st.start // A process that is already gone keeps 0, which no process has.
 	}
 	if err := writeJSON(file, p); err != nil {
 		_ = unix.Kill(-p.PID, unix.SIGKILL)
@@ -125,10 +116,9 @@ func StartProcess(c Command) (*Process, error) {
 	return p, nil
 }
 
-// startAndReap starts cmd and waits for its end in the background, so that it
-// never stays behind as a zombie. A tied process is started by a thread that
-// does nothing else until then: the kernel sends the death signal when the
-// thread that started the process ends, not the program.
+// startAndReap starts cmd and waits for its end in the background, so that it never stays behind as a zombie. A tied process is started by a
+// thread that does nothing else until the process ends: the kernel sends the death signal when the thread that started the process ends, not
+// the program.
 func startAndReap(cmd *exec.Cmd, tied bool) error {
 	started := make(chan error, 1)
 	go func() {
@@ -142,16 +132,15 @@ func startAndReap(cmd *exec.Cmd, tied bool) error {
 		}
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // How it ended stands in its log; whether, in /proc.
+			_ = cmd.Wait() // Its log says how it ended, and /proc whether.
 		}
 	}()
 	return <-started
 }
 
-// keepDescriptors lets no process that is started from now on inherit a
-// descriptor beyond what it is given. Go opens its own so; what this process has
-// inherited from a shell or from make may be a lock, which a process that
-// outlives the caller would hold on.
+// keepDescriptors prevents processes that are started from now on from inheriting file descriptors, other than those passed to them. Go marks
+// its own descriptors accordingly. But what this process has inherited from a shell or from make may be a lock, which a process that outlives
+// the caller would keep holding.
 func keepDescriptors() error {
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("keep descriptors from being inherited: %w", err)
@@ -159,8 +148,7 @@ func keepDescriptors() error {
 	return nil
 }
 
-// Processes returns what is recorded in a state folder, alive or not, by
-// name. A folder that does not exist has none.
+// Processes returns the processes recorded in a state folder, alive or not, sorted by name. If the folder doesn't exist, there are none.
 func Processes(dir string) ([]*Process, error) {
 	files, err := filepath.Glob(filepath.Join(dir, processFolder, "*.json"))
 	if err != nil {
@@ -171,7 +159,7 @@ func Processes(dir string) ([]*Process, error) {
 	for _, f := range files {
 		p, err := readProcess(f)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // Removed since it was listed.
+			continue // It was removed since it was listed.
 		}
 		if err != nil {
 			return nil, err
@@ -181,8 +169,7 @@ func Processes(dir string) ([]*Process, error) {
 	return out, nil
 }
 
-// FindProcess returns the recorded process of that name; the error is
-// os.ErrNotExist when there is none.
+// FindProcess returns the recorded process with that name. If there is none, the error is os.ErrNotExist.
 func FindProcess(dir, name string) (*Process, error) {
 	return readProcess(filepath.Join(dir, processFolder, name+".json"))
 }
@@ -199,15 +186,14 @@ func readProcess(file string) (*Process, error) {
 	return p, nil
 }
 
-// Alive reports whether the process runs. A zombie does not.
+// Alive reports whether the process runs. Zombies don't count.
 func (p *Process) Alive() bool {
 	st, err := readStat(p.PID)
 	return err == nil && st.start == p.Start && st.alive()
 }
 
-// Stop asks the process group to end (SIGTERM), and ends it (SIGKILL) when the
-// process still runs after grace; 0 kills at once. The record is removed. A
-// process that is gone already is success.
+// Stop asks the process group to end (SIGTERM), and kills it (SIGKILL) if the process still runs after grace. 0 kills at once. Stop removes
+// the record. It succeeds if the process is already gone.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 	if grace > 0 && p.signal(unix.SIGTERM) && p.waitGone(ctx, grace) {
 		return p.forget()
@@ -218,7 +204,7 @@ func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 	return p.Kill(ctx)
 }
 
-// Kill ends the process group at once and removes the record, as Stop does.
+// Kill kills the process group at once and removes the record, like Stop.
 func (p *Process) Kill(ctx context.Context) error {
 	p.signal(unix.SIGKILL)
 	limit := testtimeout.Scale(killWait)
@@ -228,8 +214,8 @@ func (p *Process) Kill(ctx context.Context) error {
 	return p.forget()
 }
 
-// Signal sends a signal to the process group and says whether it was alive to
-// get it. An end-to-end test freezes a process so (SIGSTOP, SIGCONT).
+// Signal sends a signal to the process group, and reports whether it was alive to get it. End-to-end tests use it to freeze a process
+// (SIGSTOP, SIGCONT).
 func (p *Process) Signal(s unix.Signal) bool { return p.signal(s) }
 
 // signal signals the process group, if it is still ours.
@@ -250,8 +236,7 @@ func (p *Process) forget() error {
 	return nil
 }
 
-// orEnd returns err, or what the process said last if it has ended, as that is
-// then the reason of err.
+// orEnd returns err, or if the process has ended, its last output, which is then the cause of err.
 func (p *Process) orEnd(err error) error {
 	if err == nil || p.Alive() {
 		return err
@@ -282,9 +267,8 @@ type stat struct {
 	start   uint64
 }
 
-// alive reports whether any thread still runs: the first one is a zombie as soon as
-// it has ended, and what the process holds, such as connections, goes with the
-// last.
+// alive reports whether any thread still runs. The first thread is a zombie as soon as it has ended, but what the process holds, such as
+// connections, is released with the last thread.
 func (s stat) alive() bool {
 	return s.state != 'X' && (s.state != 'Z' || s.threads > 1)
 }
@@ -297,10 +281,9 @@ func readStat(pid int) (stat, error) {
 	return parseStat(data)
 }
 
-// parseStat reads "PID (NAME) STATE ... THREADS 0 START ...": the name may hold
-// blanks and parentheses, so fields are counted from the last one that closes
-// it. State is the first after it, the number of threads the eighteenth, start
-// time the twentieth (proc_pid_stat(5) counts them as fields 3, 20 and 22).
+// parseStat parses "PID (NAME) STATE ... THREADS 0 START ...". The name may contain spaces and parentheses, so fields are counted from the
+// last closing parenthesis. After it, the state is the first field, the number of threads the eighteenth, and the start time the twentieth
+// (proc_pid_stat(5) counts them as fields 3, 20 and 22).
 func parseStat(data []byte) (stat, error) {
 	_, rest, ok := cutLast(data, []byte(") "))
 	fields := bytes.Fields(rest)

@@ -11,12 +11,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Progress is called when a stage of work begins, and returns what to call when it ends:
-// done(nil) or done(err). It may be called concurrently. A nil Progress is
-// silent.
+// Progress is called when a stage of work begins, and returns the function to call when it ends: done(nil) or done(err). It may be called
+// concurrently. A nil Progress is silent.
 type Progress func(stage string) (done func(error))
 
-// run does one stage of work and reports it.
+// run runs one stage of work and reports it.
 func (p Progress) run(stage string, work func() error) error {
 	if p == nil {
 		return work()
@@ -27,7 +26,7 @@ func (p Progress) run(stage string, work func() error) error {
 	return err
 }
 
-// prefix names whose stages they are: "east: apiserver".
+// prefix adds the owner to the names of stages: "east: apiserver".
 func (p Progress) prefix(name string) Progress {
 	if p == nil {
 		return nil
@@ -36,25 +35,23 @@ func (p Progress) prefix(name string) Progress {
 }
 
 const (
-	liveEvery  = time.Second      // A terminal shows a counter that runs.
+	liveEvery  = time.Second      // A terminal shows a running counter.
 	plainEvery = 30 * time.Second // A log file gets a sign of life.
 	clearLine  = "\r\x1b[K"
-	// The live line is cut off at the terminal's edge: of one that wraps, only
-	// the last part could be cleared.
+	// The live line is truncated at the terminal's edge: if a line wraps, only its last part can be cleared.
 	noWrap, wrap = "\x1b[?7l", "\x1b[?7h"
 	indent       = "          "
 )
 
-// Printer shows progress as text: a line for each stage that ended with the
-// seconds it took, and one line for all that run: live on a terminal, now and then
-// elsewhere. Use Stage as a Progress, and Close at the end.
+// Printer shows progress as text: a line for each finished stage with the seconds that it took, and one line for all running stages. On a
+// terminal that line is live, elsewhere it is printed now and then. Use Stage as a Progress, and call Close at the end.
 type Printer struct {
 	out   io.Writer
 	live  bool
 	clock clock.WithTicker
 
 	mu      sync.Mutex
-	running []stage // In the order of their beginning.
+	running []stage // In start order.
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
@@ -65,8 +62,7 @@ type stage struct {
 	since time.Time
 }
 
-// NewPrinter starts a printer. live says that out is a terminal. A nil clock
-// is the machine's.
+// NewPrinter starts a printer. live means that out is a terminal. A nil clock means the machine's clock.
 func NewPrinter(out io.Writer, live bool, c clock.WithTicker) *Printer {
 	if c == nil {
 		c = clock.RealClock{}
@@ -91,7 +87,7 @@ func NewPrinter(out io.Writer, live bool, c clock.WithTicker) *Printer {
 	return p
 }
 
-// Close stops the counter. Stages may not begin after it.
+// Close stops the counter. No stages may begin after it.
 func (p *Printer) Close() {
 	close(p.stop)
 	p.stopped.Wait()
@@ -134,7 +130,7 @@ func (p *Printer) Note(text string) {
 	p.showLive()
 }
 
-// show prints what runs, at each tick.
+// show prints the running stages at each tick.
 func (p *Printer) show() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +148,7 @@ func (p *Printer) showLive() {
 	}
 }
 
-// stages lists what runs.
+// stages lists the running stages.
 func (p *Printer) stages() string {
 	parts := make([]string, len(p.running))
 	for i, s := range p.running {

@@ -15,16 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errReal begins what RealNodes returns.
+// errReal is the prefix of errors from RealNodes.
 var errReal = errors.New("real nodes cannot run here")
 
-// nodeNamespaces are those that a node has for itself. Its control groups get
-// theirs later, when it is in them.
+// nodeNamespaces are the namespaces that a node has to itself. Its cgroup namespace is created later, once the node is in its groups.
 const nodeNamespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 
-// RealNodes says in one line why nodes with kubelets cannot run on this
-// machine; nil means that they can. The working directory must be in the
-// repository, as for Binaries.
+// RealNodes returns an error that says in one line why nodes with kubelets can't run on this machine, or nil if they can. The working
+// directory must be in the repository, as for Binaries.
 func RealNodes(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: they need root", errReal)
@@ -45,8 +43,7 @@ func RealNodes(ctx context.Context) error {
 	return nil
 }
 
-// RequireReal skips a test where nodes with kubelets cannot run, and says why.
-// In CI ($CI is "true") it fails the test instead.
+// RequireReal skips a test if nodes with kubelets can't run, and says why. In CI ($CI is "true") it fails the test instead.
 func RequireReal(tb testing.TB) {
 	tb.Helper()
 	err := RealNodes(tb.Context())
@@ -59,14 +56,14 @@ func RequireReal(tb testing.TB) {
 	tb.Skip(err)
 }
 
-// namespaces tries whether a process may have its own.
+// namespaces checks whether a process can have its own namespaces.
 func namespaces(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, "true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: nodeNamespaces | syscall.CLONE_NEWCGROUP}
 	return cmd.Run()
 }
 
-// disk checks the folder that clusters are in when nothing else is said.
+// disk checks the default folder of clusters.
 func disk(context.Context) error {
 	root, err := stateRoot()
 	if err != nil {
@@ -75,8 +72,7 @@ func disk(context.Context) error {
 	return holdsNodes(root)
 }
 
-// holdsNodes says in one line why a folder, which need not be there yet, cannot
-// hold the disks of nodes.
+// holdsNodes returns an error that says in one line why a folder, which need not exist yet, can't hold the disks of nodes.
 func holdsNodes(dir string) error {
 	for !exists(dir) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)
@@ -91,7 +87,7 @@ func holdsNodes(dir string) error {
 	return nil
 }
 
-// kernel checks, and loads if it can, what nodes take from the kernel.
+// kernel checks, and loads if possible, what nodes need from the kernel.
 func kernel(ctx context.Context) error {
 	if !exists("/proc/sys/net/bridge/bridge-nf-call-iptables") {
 		// Without it, a Service that leads back to the same node is not translated.

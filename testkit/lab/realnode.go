@@ -31,19 +31,17 @@ const (
 	nodeBootPath   = "/usr/sbin:/usr/bin:/sbin:/bin"
 	containerdSock = "/run/containerd/containerd.sock"
 
-	// shutdownGrace is for a node that is stopped: longer than its first
-	// process takes for it.
+	// shutdownGrace is how long a node may take to stop. It is longer than its first process takes for that.
 	shutdownGrace = 15 * time.Second
-	// realLeaseSeconds is how long the Lease of a node lasts; kubelet renews it
-	// after a quarter.
+	// realLeaseSeconds is the duration of a node's Lease. kubelet renews it after a quarter.
 	realLeaseSeconds = 20
 )
 
 //go:embed node
 var nodeFiles embed.FS
 
-// nodeSettings are the kernel's, as kubelet wants them. It finds them in plain
-// files in their place, so that the machine keeps its own.
+// nodeSettings returns kernel settings as kubelet wants them. kubelet finds them in plain files mounted over the real ones, so that the
+// machine keeps its own settings.
 func nodeSettings() map[string]string {
 	return map[string]string{
 		"vm/overcommit_memory":      "1",
@@ -55,10 +53,10 @@ func nodeSettings() map[string]string {
 	}
 }
 
-// RealNodes names the cluster's nodes that have a kubelet, running or not.
+// RealNodes returns the names of the cluster's nodes with a kubelet, running or not.
 func (c *Cluster) RealNodes() []string {
 	var numbers []int
-	entries, _ := os.ReadDir(c.path(nodeFolder)) // None is none.
+	entries, _ := os.ReadDir(c.path(nodeFolder)) // A missing folder means no nodes.
 	for _, e := range entries {
 		if n, err := nodeNumber(e.Name()); err == nil {
 			numbers = append(numbers, n)
@@ -72,20 +70,18 @@ func (c *Cluster) RealNodes() []string {
 	return names
 }
 
-// StopNode shuts a node down as its operator would: kubelet first, then the
-// processes in the pods, each with a few seconds to end. What is on its disk
-// stays for StartNode. A node that does not run is success.
+// StopNode shuts a node down as its operator would: first kubelet, then the processes in the pods, each with a few seconds to end. The node's
+// disk stays for StartNode. It succeeds if the node isn't running.
 func (c *Cluster) StopNode(ctx context.Context, name string) error {
 	return c.endNode(ctx, name, shutdownGrace)
 }
 
-// KillNode ends a node at once, as a power cut does.
+// KillNode ends a node at once, like a power failure.
 func (c *Cluster) KillNode(ctx context.Context, name string) error {
 	return c.endNode(ctx, name, 0)
 }
 
-// StartNode starts a node that was stopped or killed and waits until it is
-// Ready; one that runs is success.
+// StartNode starts a node that was stopped or killed, and waits until it is Ready. It succeeds if the node is running already.
 func (c *Cluster) StartNode(ctx context.Context, name string) error {
 	i, err := c.realNode(name)
 	if err != nil {
@@ -126,7 +122,7 @@ func (c *Cluster) endNode(ctx context.Context, name string, grace time.Duration)
 	return removeGroups(ctx, groups, c.nodeGroup(i))
 }
 
-// realNode returns the number of a node of the cluster by its name.
+// realNode returns the number of a node of the cluster, given its name.
 func (c *Cluster) realNode(name string) (int, error) {
 	i, err := nodeNumber(name)
 	if err != nil || !exists(c.path(nodeFolder, name)) {
@@ -147,7 +143,7 @@ func (c *Cluster) nodeGroup(i int) string {
 	return c.network.groupPrefix() + realPrefix + strconv.Itoa(i)
 }
 
-// ensureRealNodes starts node-1 to node-n, and those that there are beyond.
+// ensureRealNodes starts node-1 to node-n, and existing nodes with higher numbers.
 func (c *Cluster) ensureRealNodes(ctx context.Context, n int) error {
 	numbers := make([]int, 0, n)
 	for i := range n {
@@ -161,7 +157,7 @@ func (c *Cluster) ensureRealNodes(ctx context.Context, n int) error {
 	return c.startNodes(ctx, numbers)
 }
 
-// startNodes starts nodes, all at once, and waits until they are Ready.
+// startNodes starts nodes concurrently and waits until they are Ready.
 func (c *Cluster) startNodes(ctx context.Context, numbers []int) error {
 	if len(numbers) == 0 {
 		return nil
@@ -174,7 +170,7 @@ func (c *Cluster) startNodes(ctx context.Context, numbers []int) error {
 	if err != nil {
 		return err
 	}
-	since := c.now().Truncate(time.Second) // As precise as a heartbeat is.
+	since := c.now().Truncate(time.Second) // Heartbeats have this precision.
 	errs := make([]error, len(numbers))
 	var wg sync.WaitGroup
 	for k, i := range numbers {
@@ -187,8 +183,7 @@ func (c *Cluster) startNodes(ctx context.Context, numbers []int) error {
 	return c.awaitRealNodes(ctx, numbers, since)
 }
 
-// awaitRealNodes waits until the nodes have said, since they were started, that
-// they are Ready.
+// awaitRealNodes waits until the nodes have reported Ready since they were started.
 func (c *Cluster) awaitRealNodes(ctx context.Context, numbers []int, since time.Time) error {
 	client, err := c.client()
 	if err != nil {
@@ -224,7 +219,7 @@ func heardSince(n *corev1.Node, since time.Time) bool {
 	return false
 }
 
-// startNode starts the i-th node unless it runs, and lays its cable.
+// startNode starts the i-th node unless it is running, and creates its cable.
 func (c *Cluster) startNode(ctx context.Context, i int, groups []hierarchy, ca *authority) error {
 	n := realNode{Cluster: c, i: i, name: realPrefix + strconv.Itoa(i)}
 	p, err := FindProcess(c.Dir, n.name)
@@ -240,17 +235,16 @@ func (c *Cluster) startNode(ctx context.Context, i int, groups []hierarchy, ca *
 	return nil
 }
 
-// boot clears away what an earlier life of the node left, and starts its first
-// process, which then waits for its cable.
+// boot removes what an earlier run of the node left, and starts its first process, which then waits for its cable.
 func (n realNode) boot(ctx context.Context, groups []hierarchy, ca *authority) (*Process, error) {
 	if err := n.write(ca); err != nil {
 		return nil, err
 	}
-	// Groups would be taken for containers that run.
+	// Leftover groups would be taken for running containers.
 	if err := removeGroups(ctx, groups, n.nodeGroup(n.i)); err != nil {
 		return nil, err
 	}
-	// The cable goes with its namespace, but maybe not yet.
+	// The cable disappears with its namespace, but perhaps not yet.
 	if err := gone(thisMachine().ip(ctx, "link del "+n.network.link(n.i))); err != nil {
 		return nil, err
 	}
@@ -271,7 +265,7 @@ func (n realNode) boot(ctx context.Context, groups []hierarchy, ca *authority) (
 	})
 }
 
-// realNode is a node with a kubelet. Its disk is a folder of the cluster's.
+// realNode is a node with a kubelet. Its disk is a folder in the cluster's folder.
 type realNode struct {
 	*Cluster
 
@@ -329,8 +323,7 @@ func (n realNode) write(ca *authority) error {
 	return writeKubeconfig(n.path("etc", "kubeconfig"), n.Name, n.ServerURL, n.CA, client)
 }
 
-// steps are what the node's first process does, in the words of
-// e2e/kube/cmd/labnode.
+// steps returns what the node's first process does, in the language of e2e/kube/cmd/labnode.
 func (n realNode) steps(groups []hierarchy, join []string) ([][]string, error) {
 	steps := [][]string{
 		{"propagate", "private"},
@@ -357,7 +350,7 @@ func (n realNode) steps(groups []hierarchy, join []string) ([][]string, error) {
 		[]string{"bind", n.path("containerd"), "/var/lib/containerd"},
 		[]string{"bind", n.path("cni"), "/var/lib/cni"},
 		[]string{"bind", n.path("pod-logs"), "/var/log/pods"},
-		// Whoever asks for a name outside gets an answer, and not a long silence.
+		// Queries for external names get an answer at once, instead of a long silence.
 		[]string{"bind", n.path("etc", "resolv.conf"), "/etc/resolv.conf"},
 		[]string{"mkdir", "/var/log/containers", "/run/lock", "/run/containerd"},
 	)
@@ -406,7 +399,7 @@ func (n realNode) programSteps() [][]string {
 	}
 }
 
-// render writes one of the files in node/, filled in.
+// render writes one of the templates in node/.
 func render(name, file string, values map[string]any) error {
 	t, err := template.New(name).Option("missingkey=error").ParseFS(nodeFiles, "node/"+name)
 	if err != nil {

@@ -7,12 +7,11 @@ import (
 	"path/filepath"
 )
 
-// sharedFile marks a shared cluster that is ready.
+// sharedFile marks a shared cluster as ready.
 const sharedFile = "shared"
 
-// Shared returns the cluster of cfg.Name in cfg.StateRoot, which several programs share: the first brings it up and has
-// prepare put into it what all need, the others wait for that. Writes leaves out what was written before the call. It is
-// taken down like any other cluster.
+// Shared returns the cluster named cfg.Name in cfg.StateRoot, which several programs share. The first one brings it up, and prepare adds what
+// all of them need. The others wait for that. Writes leaves out what was written before the call. It is taken down like any other cluster.
 func Shared(ctx context.Context, cfg Config, prepare func(context.Context, *Cluster) error) (*Cluster, error) {
 	unlock, err := lock(ctx, filepath.Join(cfg.StateRoot, "."+cfg.Name+".shared.lock"))
 	if err != nil {

@@ -21,22 +21,20 @@ import (
 
 const (
 	readyPoll = 100 * time.Millisecond
-	// readyWait is long for the sake of machines that do much else.
+	// readyWait is long for the sake of busy machines.
 	readyWait = 2 * time.Minute
-	// logLines is how much of a log an error quotes.
+	// logLines is how many lines of a log an error quotes.
 	logLines = 8
 )
 
-// Up brings a cluster up and returns when it works: kube-apiserver is ready,
-// the default namespace has its ServiceAccount, the nodes are Ready.
+// Up brings a cluster up, and returns when it works: kube-apiserver is ready, the default namespace has its ServiceAccount, and the nodes are
+// Ready.
 //
-// A cluster of that name that exists is brought back to that state: its
-// components that do not run are started, on the same ports, with the same
-// certificates and data, and missing nodes are added. Nodes are never removed.
-// A cfg that differs from the cluster's in anything but its nodes is an error.
+// If a cluster with that name exists, Up restores that state: it starts components that don't run, on the same ports and with the same
+// certificates and data, and adds missing nodes. It never removes nodes. It is an error if cfg differs from the cluster in anything but its
+// nodes.
 //
-// When Up fails or ctx ends, what has been started stays, with its logs; Up
-// goes on from there, and Down removes it.
+// If Up fails or ctx ends, what was started stays, with its logs. Another Up continues from there, and Down removes it.
 func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -46,7 +44,7 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	old, err := load(dir)
 	real := cfg.real() || err == nil && old.network > 0
 	if real {
-		err := RealNodes(ctx) // Before minutes of building.
+		err := RealNodes(ctx) // Check this before minutes of building.
 		if err != nil {
 			return nil, err
 		}
@@ -110,10 +108,9 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, errors.Join(err, failed)
 }
 
-// StartT brings a cluster up for one test, under a random name and in the
-// test's temporary folder, and takes it down when the test ends. If the test's
-// process is killed, so is the cluster. cfg may leave Name empty; failure ends
-// the test, and the logs of a test that failed are kept in its output.
+// StartT brings up a cluster for one test, with a random name and in the test's temporary folder, and takes it down when the test ends. If
+// the test's process is killed, so is the cluster. cfg.Name may be empty. If StartT fails, it ends the test. The logs of a failed test are
+// added to its output.
 func StartT(tb testing.TB, cfg Config) *Cluster {
 	tb.Helper()
 	if cfg.Name == "" {
@@ -136,7 +133,7 @@ func StartT(tb testing.TB, cfg Config) *Cluster {
 	return c
 }
 
-// LogFailure puts the ends of the cluster's logs into the output of a test that failed.
+// LogFailure adds the end of the cluster's logs to the output of a failed test.
 func (c *Cluster) LogFailure(tb testing.TB) {
 	tb.Helper()
 	logFailure(tb, c.Dir)
@@ -156,8 +153,7 @@ func logFailure(tb testing.TB, dir string) {
 	}
 }
 
-// open reads the cluster, or makes a new one up to the point where its
-// programs can be started.
+// open reads the cluster, or creates a new one up to the point where its programs can be started.
 func open(ctx context.Context, dir string, cfg Config, bin, nodeBin Bin) (*Cluster, error) {
 	c, err := load(dir)
 	if err == nil {
@@ -167,7 +163,7 @@ func open(ctx context.Context, dir string, cfg Config, bin, nodeBin Bin) (*Clust
 		c.Bin, c.nodeBin, c.config.Tied = bin, nodeBin, cfg.Tied
 		if c.network > 0 {
 			if _, err := thisMachine().enter(ctx, dir, c.network, cfg.Tied); err != nil {
-				return nil, err // Its network may have gone with a reboot.
+				return nil, err // Its network may have been lost in a reboot.
 			}
 		}
 		return c, c.save()
@@ -175,7 +171,7 @@ func open(ctx context.Context, dir string, cfg Config, bin, nodeBin Bin) (*Clust
 	if !errors.Is(err, ErrNotFound) {
 		return nil, err
 	}
-	// The folder of a start that was broken off holds nothing of worth.
+	// The folder of an interrupted start contains nothing of value.
 	if err := errors.Join(endAll(ctx, dir), thisMachine().leave(ctx, dir)); err != nil {
 		return nil, err
 	}
@@ -208,7 +204,7 @@ func open(ctx context.Context, dir string, cfg Config, bin, nodeBin Bin) (*Clust
 	return c, nil
 }
 
-// startComponent starts a component unless it runs, and waits for it.
+// startComponent starts a component unless it is running, and waits for it.
 func (c *Cluster) startComponent(ctx context.Context, name string) error {
 	args, err := c.args(name)
 	if err != nil {
@@ -239,9 +235,8 @@ func (c *Cluster) awaitAPIServer(ctx context.Context) error {
 	})
 }
 
-// awaitControllers waits for the first fruits of the controller manager: the
-// account without which no pod can be made, and the authority that it puts
-// beside it.
+// awaitControllers waits for the first results of the controller manager: the ServiceAccount without which no pod can be created, and the CA
+// certificate beside it.
 func (c *Cluster) awaitControllers(ctx context.Context) error {
 	client, err := c.client()
 	if err != nil {
@@ -256,8 +251,7 @@ func (c *Cluster) awaitControllers(ctx context.Context) error {
 	})
 }
 
-// await polls until done. It gives up early when one of the needed components
-// ends, and says what its log says.
+// await polls until done. It gives up early if one of the needed components ends, and then quotes its log.
 func (c *Cluster) await(ctx context.Context, needed []string, what string, done wait.ConditionWithContextFunc) error {
 	err := wait.PollUntilContextTimeout(ctx, readyPoll, testtimeout.Scale(readyWait), true, func(ctx context.Context) (bool, error) {
 		ok, err := done(ctx)

@@ -11,14 +11,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// kinds are those of steps for pods that exist, in the order in which they are written.
+// kinds are the kinds of steps for existing pods, in the order in which they are written.
 var kinds = []rollout.StepKind{ //nolint:gochecknoglobals // A table that nothing changes.
 	rollout.StepPrepareDelete, rollout.StepMarkForDeletion, rollout.StepDelete, rollout.StepCancelDelete,
 	rollout.StepPrepareUpdate, rollout.StepMarkUnready, rollout.StepUpdateInPlace, rollout.StepMarkReady,
 }
 
-// Plan returns a plan as text, in the order in which it is applied. before and after are lines of what only the kind does: before
-// pods are changed, and after they are created.
+// Plan returns a plan as text, in the order in which it is applied. before and after are lines for what is specific to the kind: before pods
+// are changed, and after they are created.
 func Plan(p *podset.Plan, before, after []string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }

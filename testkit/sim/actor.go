@@ -18,13 +18,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
-// Cluster returns the actors of an ordinary cluster of that many nodes.
+// Cluster returns the actors of an ordinary cluster with that many nodes.
 func Cluster(nodes int) []Actor {
 	return []Actor{Scheduler{Nodes: nodes}, Kubelet{}, Collector{}}
 }
 
-// Scheduler binds each pod to one of Nodes in turn: node-1, node-2 and so on; a pod with affinity to one node to that one, which
-// must exist and have no taint that the pod does not tolerate. A pod waits for the PVCs that it mounts.
+// Scheduler binds each pod to one of Nodes nodes: node-1, node-2 and so on. A pod with affinity to one node goes to that node, which must
+// exist and have no taint that the pod doesn't tolerate. A pod waits for the PVCs that it mounts.
 type Scheduler struct{ Nodes int }
 
 // Steps implements Actor.
@@ -70,7 +70,7 @@ func (s Scheduler) bind(w *World, pod *corev1.Pod) error {
 	return w.put("scheduler", "binding", bound)
 }
 
-// put writes an object as a writer without a cache.
+// put writes an object as a client without a cache.
 func (w *World) put(by, sub string, o client.Object) error {
 	kind, err := w.as(by).GroupVersionKindFor(o)
 	if err != nil {
@@ -94,13 +94,14 @@ func (w *World) erase(by string, o client.Object, grace *int64) error {
 	return err
 }
 
-// Kubelet runs the pods that have a node: all containers at once, restarted where an image has changed; a pod is ready when all
-// run and all readiness gates are open. A terminating pod is removed. A pod with restartPolicy Never or OnFailure ends after it has run.
+// Kubelet runs the pods that have a node. It starts all containers at once, and restarts those whose image has changed. A pod is ready when
+// all containers run and all readiness gates are open. Terminating pods are removed. A pod with restartPolicy Never or OnFailure finishes
+// after it has run.
 type Kubelet struct {
-	// Ends is the phase in which a pod ends that runs, and whose restartPolicy is Never or OnFailure; "" while it goes on. Nil means
-	// that all succeed. Instead of failing, a pod with OnFailure restarts, at most twice.
+	// Ends returns the phase in which a running pod with restartPolicy Never or OnFailure finishes, or "" while it keeps running. Nil means that
+	// all succeed. Instead of failing, a pod with OnFailure restarts, at most twice.
 	Ends func(w *World, pod *corev1.Pod) corev1.PodPhase
-	// Unpullable reports whether an image can't be pulled; nil means that all can.
+	// Unpullable reports whether an image can't be pulled. Nil means that all can.
 	Unpullable func(image string) bool
 }
 
@@ -132,7 +133,7 @@ func endless(pod *corev1.Pod) bool {
 	return pod.Spec.RestartPolicy == "" || pod.Spec.RestartPolicy == corev1.RestartPolicyAlways
 }
 
-// end ends a pod that runs, and reports whether it did.
+// end finishes a running pod, and reports whether it did.
 func (k Kubelet) end(w *World, pod *corev1.Pod) bool {
 	if endless(pod) {
 		return false
@@ -163,7 +164,7 @@ func (k Kubelet) end(w *World, pod *corev1.Pod) bool {
 	return true
 }
 
-// run returns the pod after the next action of its kubelet.
+// run returns the pod after its kubelet's next action.
 func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
 	pod := is.DeepCopy()
 	pod.Status.Phase = corev1.PodRunning
@@ -179,7 +180,7 @@ func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
-			continue // It has ended before the others began.
+			continue // It finished before the others started.
 		}
 		st := k.container(is, c)
 		allReady = allReady && st.Ready
@@ -197,8 +198,8 @@ func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// container returns the status of a container after its next change: one with another image than its spec stops first and starts
-// then.
+// container returns the status of a container after its next change. A container whose image differs from the spec first stops, and then
+// starts.
 func (k Kubelet) container(pod *corev1.Pod, c *corev1.Container) corev1.ContainerStatus {
 	st := corev1.ContainerStatus{Name: c.Name}
 	known := false
@@ -227,7 +228,7 @@ func (k Kubelet) container(pod *corev1.Pod, c *corev1.Container) corev1.Containe
 	return st
 }
 
-// NodeDaemon stops the containers whose restart an in-place update asks for; the Kubelet starts them again.
+// NodeDaemon stops the containers whose restart an in-place update requests. The Kubelet starts them again.
 type NodeDaemon struct{}
 
 // Steps implements Actor.
@@ -279,8 +280,8 @@ func setCondition(now time.Time, pod *corev1.Pod, t corev1.PodConditionType, hol
 		corev1.PodCondition{Type: t, Status: status, LastTransitionTime: metav1.NewTime(now)})
 }
 
-// Collector is the garbage collector and the PVC protection controller: objects whose owners are gone are deleted, those of an
-// owner that is deleted in the foreground before it, and a terminating PVC is removed when no pod mounts it.
+// Collector is the garbage collector and the PVC protection controller. It deletes objects whose owners are gone, and deletes dependents
+// first if their owner is deleted in the foreground. It removes a terminating PVC when no pod mounts it.
 type Collector struct{}
 
 // Steps implements Actor.
@@ -316,7 +317,7 @@ func (w *World) each(do func(schema.GroupVersionKind, client.Object)) {
 	}
 }
 
-// orphaned reports whether an object has owners and none of them exists, or is not being deleted in the foreground.
+// orphaned reports whether an object has owners, and all of them are gone or being deleted in the foreground.
 func orphaned(o client.Object, uids map[types.UID]client.Object) bool {
 	refs := o.GetOwnerReferences()
 	for _, ref := range refs {
@@ -344,7 +345,7 @@ func mounted(w *World, pvc client.Object) bool {
 	})
 }
 
-// LoseNode is an edit: a node is gone, and with it the pods on it.
+// LoseNode is an edit that removes a node and the pods on it.
 func LoseNode(name string, when func(*World) bool) Edit {
 	return Edit{Name: "lose " + name, When: when, Do: func(_ context.Context, w *World) error {
 		for _, pod := range All[*corev1.Pod](w) {
@@ -358,7 +359,7 @@ func LoseNode(name string, when func(*World) bool) Edit {
 	}}
 }
 
-// EndPods is an edit: the pods on a node fail, and stay, as after an eviction.
+// EndPods is an edit: the pods on a node fail and stay, as after an eviction.
 func EndPods(node string, when func(*World) bool) Edit {
 	return Edit{Name: "end pods on " + node, When: when, Do: func(_ context.Context, w *World) error {
 		for _, pod := range All[*corev1.Pod](w) {

@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// apply carries out a server-side apply, which creates the object if there is none. Lists are atomic, because there are no schemas.
+// apply performs a server-side apply, which creates the object if it doesn't exist. Lists are atomic, because there are no schemas.
 func (s *store) apply(r *Request, before client.Object) (client.Object, error) {
 	want := &unstructured.Unstructured{}
 	if err := json.Unmarshal(r.Data, want); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	want.SetNamespace(r.Key.Namespace) // It has the cluster.
+	want.SetNamespace(r.Key.Namespace) // The namespace includes the cluster.
 	live := ofKind(r.Kind)
 	switch {
 	case before != nil:
@@ -53,14 +53,14 @@ func (s *store) apply(r *Request, before client.Object) (client.Object, error) {
 	if before != nil {
 		return s.update(*r, before, is)
 	}
-	is.SetResourceVersion("") // It says which one must not be exceeded, and there is none.
+	is.SetResourceVersion("") // It would be a precondition, but there is no object yet.
 	r.Object = is
 	_, is, err = s.create(r)
 	return is, err
 }
 
-// manage records who owns the fields that a write other than an apply has changed. It does so from the first apply on, and not before:
-// without one no field conflicts.
+// manage records which fields a write other than an apply has changed, and who owns them. It does so only after the first apply: before that
+// no field can conflict.
 func (s *store) manage(r Request, before, is client.Object) (client.Object, error) {
 	if r.Verb == Apply || !applied(before) || !applied(is) {
 		return is, nil
@@ -87,14 +87,14 @@ func (s *store) manage(r Request, before, is client.Object) (client.Object, erro
 	return is, err
 }
 
-// applied reports whether somebody has applied an object.
+// applied reports whether the object was ever applied.
 func applied(o client.Object) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Operation == metav1.ManagedFieldsOperationApply
 	})
 }
 
-// timeless removes the times from managedFields, which are those of the real clock.
+// timeless removes the times from managedFields, because they come from the real clock.
 func timeless(o client.Object) {
 	entries := o.GetManagedFields()
 	for i := range entries {
@@ -103,7 +103,7 @@ func timeless(o client.Object) {
 	o.SetManagedFields(entries)
 }
 
-// typed returns an object as the store holds it.
+// typed returns an object in the type in which the store holds it.
 func (s *store) typed(kind schema.GroupVersionKind, o client.Object) (client.Object, error) {
 	like, err := s.scheme.New(kind)
 	if err != nil {
@@ -129,20 +129,20 @@ func unstructuredOf(kind schema.GroupVersionKind, o client.Object) (*unstructure
 	}
 	u := &unstructured.Unstructured{Object: out}
 	u.SetGroupVersionKind(kind)
-	// Times that are not set are null here, and absent on the wire.
+	// Unset times are null here, but absent on the wire.
 	if o.GetCreationTimestamp() == (metav1.Time{}) {
 		unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
 	}
 	return u, nil
 }
 
-// managerOf returns what merges applies to objects of a kind.
+// managerOf returns the field manager that merges applies to objects of a kind.
 func managerOf(kind schema.GroupVersionKind) (*managedfields.FieldManager, error) {
 	return managedfields.NewDefaultFieldManager(managedfields.NewDeducedTypeConverter(), oneVersion{}, oneVersion{}, oneVersion{},
 		kind, kind.GroupVersion(), "", nil)
 }
 
-// oneVersion creates, converts and defaults objects of kinds that have one version and no defaults.
+// oneVersion creates, converts and defaults objects of kinds with one version and no defaults.
 type oneVersion struct{}
 
 func (oneVersion) Default(runtime.Object) {}

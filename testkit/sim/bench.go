@@ -2,9 +2,9 @@ package sim
 
 import "testing"
 
-// Benchmark plays scenarios without faults, and reports as writes/pod how many writes the controller sends for each of a
-// workload's pods. The figure is the same on every machine, so each is played once, and the time says nothing. It is no less
-// than on a real cluster, because the world waits until the controller has reacted to each change.
+// Benchmark plays scenarios without faults. It reports as writes/pod how many writes the controller sends for each of a workload's pods. The
+// figure is the same on every machine, so each scenario is played once, and the time is meaningless. It is at least as high as on a real
+// cluster, because the simulated world waits until the controller has reacted to each change.
 func Benchmark(b *testing.B, k Kind, pods int, scenarios ...Scenario) {
 	b.Helper()
 	k.Rules = nil // Tests check them.

@@ -25,25 +25,25 @@ import (
 // errNotServed means that the simulator does not support a request. No controller under test should get it.
 var errNotServed = errors.New("the simulator does not serve this request")
 
-// conn is a client of the world: it reads by objects and writes by send.
+// conn is a client of the world. It reads through objects and writes through send.
 type conn struct {
 	scheme *runtime.Scheme
-	// cluster is the cluster of its objects.
+	// cluster is the cluster that the client talks to.
 	cluster string
-	// objects returns the objects of a kind that this client reads.
+	// objects returns the objects of a kind that this client can read.
 	objects func(schema.GroupVersionKind) (map[types.NamespacedName]client.Object, error)
-	// match reports whether an object has a value in a field that is indexed; an error if the field is not.
+	// match reports whether an object has a value in an indexed field. It is an error if the field has no index.
 	match func(kind schema.GroupVersionKind, o client.Object, field, value string) (bool, error)
-	// send carries out a write.
+	// send performs a write.
 	send func(Request) (client.Object, error)
 }
 
 var _ client.Client = (*conn)(nil)
 
-// border is between the name of a cluster and a namespace: all clusters are in one store.
+// border separates the name of a cluster from a namespace: all clusters share one store.
 const border = "|"
 
-// inside returns a namespace of the cluster as it is in the store.
+// inside returns the name under which the store keeps a namespace of the cluster.
 func (c *conn) inside(namespace string) string {
 	if c.cluster == "" {
 		return namespace
@@ -51,7 +51,7 @@ func (c *conn) inside(namespace string) string {
 	return c.cluster + border + namespace
 }
 
-// seen returns an object of the store as it is in the cluster: itself, or a copy.
+// seen returns a stored object as it appears in the cluster: the object itself, or a copy.
 func (c *conn) seen(is client.Object) client.Object {
 	if c.cluster == "" {
 		return is
@@ -62,7 +62,7 @@ func (c *conn) seen(is client.Object) client.Object {
 	return is
 }
 
-// Place returns the cluster of an object of the world, and its namespace there. The cluster of the first process is "".
+// Place returns the cluster of an object in the world, and its namespace there. The cluster of the first process is "".
 func Place(o client.Object) (cluster, namespace string) {
 	if cluster, namespace, elsewhere := strings.Cut(o.GetNamespace(), border); elsewhere {
 		return cluster, namespace
@@ -70,7 +70,7 @@ func Place(o client.Object) (cluster, namespace string) {
 	return "", o.GetNamespace()
 }
 
-// At puts an object, which does not exist yet, into a cluster.
+// At puts an object that doesn't exist yet into a cluster.
 func At(cluster string, o client.Object) client.Object {
 	o.SetNamespace((&conn{cluster: cluster}).inside(o.GetNamespace()))
 	return o
@@ -97,7 +97,7 @@ func (c *conn) Get(_ context.Context, key client.ObjectKey, obj client.Object, _
 	return put(kind, obj, is)
 }
 
-// put copies is to the caller's object.
+// put copies is into the caller's object.
 func put(kind schema.GroupVersionKind, obj, is client.Object) error {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		from, err := unstructuredOf(kind, is)
@@ -189,7 +189,7 @@ func (c *conn) selected(kind schema.GroupVersionKind, is client.Object, o *clien
 	return true, nil
 }
 
-// write sends a request and copies the answer into obj.
+// write sends a request and copies the response into obj.
 func (c *conn) write(r Request, obj client.Object, dryRun []string) error {
 	kind, err := apiutil.GVKForObject(obj, c.scheme)
 	if err != nil {
@@ -250,7 +250,7 @@ func (c *conn) Delete(_ context.Context, obj client.Object, opts ...client.Delet
 	return c.write(r, obj, o.DryRun)
 }
 
-// Apply is served for unstructured objects.
+// Apply supports only unstructured objects.
 func (c *conn) Apply(_ context.Context, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 	into, ok := config.(client.Object)
 	if !ok {
@@ -296,7 +296,7 @@ func (c *conn) IsObjectNamespaced(runtime.Object) (bool, error) {
 	return false, fmt.Errorf("scope of a kind: %w", errNotServed)
 }
 
-// sub is a subresource of a client.
+// sub is a client for a subresource.
 type sub struct {
 	c    *conn
 	name string
@@ -336,7 +336,7 @@ func (s sub) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubRes
 
 func copyOf(o client.Object) client.Object { return o.DeepCopyObject().(client.Object) }
 
-// liveFields matches the fields that an apiserver can select by for every kind.
+// liveFields matches the fields that an apiserver supports in field selectors for every kind.
 func liveFields(_ schema.GroupVersionKind, o client.Object, field, value string) (bool, error) {
 	known := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
 	if !known.Has(field) {

@@ -19,38 +19,37 @@ type FaultKind string
 const (
 	// CrashBefore: the process dies before it sends the write.
 	CrashBefore FaultKind = "crash-before"
-	// CrashAfter: the process dies after the write was done, before it gets the answer.
+	// CrashAfter: the process dies after the write was executed, before it gets the response.
 	CrashAfter FaultKind = "crash-after"
-	// LateWrite: the process loses its leadership with the write under way. The next leader starts, and the write arrives
-	// some steps later.
+	// LateWrite: the process loses its leadership while the write is in flight. The next leader starts, and the write arrives some steps later.
 	LateWrite FaultKind = "late-write"
-	// Stale: from just before the write, no watch delivers anything for some steps.
+	// Stale: starting just before the write, no watch delivers anything for some steps.
 	Stale FaultKind = "stale"
-	// Relist: with the write, all watches break. What they had not delivered is lost, and each cache lists again, at its own time.
+	// Relist: with the write, all watches break. What they had not delivered is lost, and each cache lists again, each at its own time.
 	Relist FaultKind = "relist"
 	// Duplicate: after the write, each watch delivers its next event twice.
 	Duplicate FaultKind = "duplicate"
 )
 
-// Answers of the apiserver. They are numbered by the controller's calls: writes and reads that bypass the cache.
+// Responses of the apiserver. They are numbered by the controller's calls: writes, and reads that bypass the cache.
 const (
 	// Conflict: 409, because another writer has just changed the object. Only updates and patches get it.
 	Conflict FaultKind = "conflict"
-	// TooMany: 429, nothing was done.
+	// TooMany: 429, and nothing was done.
 	TooMany FaultKind = "too-many"
-	// Refused: 429 because of a disruption budget, nothing was done. Only deletions of pods get it.
+	// Refused: 429 because of a disruption budget, and nothing was done. Only deletions of pods get it.
 	Refused FaultKind = "refused"
-	// Internal: 500, nothing was done.
+	// Internal: 500, and nothing was done.
 	Internal FaultKind = "internal"
-	// InternalDone: 500, and yet it was done.
+	// InternalDone: 500, although the request was executed.
 	InternalDone FaultKind = "internal-done"
-	// Timeout: no answer, nothing was done.
+	// Timeout: no response, and nothing was done.
 	Timeout FaultKind = "timeout"
-	// TimeoutDone: no answer, and yet it was done.
+	// TimeoutDone: no response, although the request was executed.
 	TimeoutDone FaultKind = "timeout-done"
 )
 
-// AllFaults returns every kind of fault.
+// AllFaults returns all kinds of faults.
 func AllFaults() []FaultKind {
 	return []FaultKind{
 		CrashBefore, CrashAfter, LateWrite, Stale, Relist, Duplicate,
@@ -58,7 +57,7 @@ func AllFaults() []FaultKind {
 	}
 }
 
-// ofCalls reports whether faults of the kind are numbered by calls rather than writes.
+// ofCalls reports whether faults of the kind are numbered by calls instead of writes.
 func (k FaultKind) ofCalls() bool {
 	return slices.Contains([]FaultKind{Conflict, TooMany, Refused, Internal, InternalDone, Timeout, TimeoutDone}, k)
 }
@@ -69,13 +68,13 @@ func (k FaultKind) hasLength() bool { return k == Stale || k == LateWrite }
 // Fault is one thing that goes wrong in a run.
 type Fault struct {
 	Kind FaultKind
-	// At is the number of the write or call, from 1 on.
+	// At is the number of the write or call, counted from 1.
 	At int
 	// Steps is how long Stale and LateWrite last, in steps of the run.
 	Steps int
 }
 
-// String is the form that ParseSchedule reads.
+// String returns the form that ParseSchedule parses.
 func (f Fault) String() string {
 	if f.Kind.hasLength() {
 		return fmt.Sprintf("%s@%d+%d", f.Kind, f.At, f.Steps)
@@ -85,13 +84,13 @@ func (f Fault) String() string {
 
 // Schedule determines a run: the same schedule gives the same run.
 type Schedule struct {
-	// Seed chooses among the possible steps. 0 takes watch events first, then the controller's, then the others.
+	// Seed chooses among the possible steps. 0 chooses watch events first, then the controller's steps, then the others.
 	Seed int64
 	// Faults are the faults to inject.
 	Faults []Fault
 }
 
-// String is the form that ParseSchedule reads, such as "7:crash-after@5,stale@9+20".
+// String returns the form that ParseSchedule parses, such as "7:crash-after@5,stale@9+20".
 func (s Schedule) String() string {
 	faults := make([]string, 0, len(s.Faults))
 	for _, f := range s.Faults {
@@ -100,7 +99,7 @@ func (s Schedule) String() string {
 	return fmt.Sprintf("%d:%s", s.Seed, strings.Join(faults, ","))
 }
 
-// ParseSchedule reads what Schedule.String wrote.
+// ParseSchedule parses the result of Schedule.String.
 func ParseSchedule(text string) (Schedule, error) {
 	seed, faults, _ := strings.Cut(text, ":")
 	var s Schedule
@@ -136,7 +135,7 @@ func (s Schedule) without(i int) Schedule {
 	return Schedule{Seed: s.Seed, Faults: slices.Delete(slices.Clone(s.Faults), i, i+1)}
 }
 
-// answer returns the error of a fault of calls, and whether the call is done all the same.
+// answer returns the error for a fault of a call, and whether the call is executed anyway.
 func (k FaultKind) answer(name string, c call) (done bool, err error) {
 	switch k { //nolint:exhaustive // The others are no answers.
 	case Conflict:

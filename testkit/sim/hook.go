@@ -10,7 +10,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 )
 
-// HookHandler handles lifecycle hooks of the label hold=yes.
+// HookHandler handles the lifecycle hooks for the label hold=yes.
 type HookHandler struct {
 	// Handles reports whether a pod has such hooks.
 	Handles func(*World, *corev1.Pod) bool
@@ -32,8 +32,8 @@ func (k HookHandler) Steps(w *World) []Step {
 	return out
 }
 
-// HandleHook returns a pod after the handler of hooks of the label hold=yes: it removes the label from pods that are prepared for
-// an update or a deletion, and adds it to the others. It returns nil if there is nothing to change; what says what it does.
+// HandleHook acts as the handler of the lifecycle hooks for the label hold=yes. It removes the label from pods that are prepared for an
+// update or a deletion, and adds it to all others. next is the changed pod, or nil if there is nothing to change. what describes the change.
 func HandleHook(pod *corev1.Pod) (next *corev1.Pod, what string) {
 	if pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" {
 		return nil, ""

@@ -21,7 +21,7 @@ func Node(name string, labels ...string) *corev1.Node {
 	return n
 }
 
-// AddNode is an edit: a node joins.
+// AddNode is an edit that adds a node.
 func AddNode(when func(*World) bool, name string, labels ...string) Edit {
 	return Edit{Name: "a node joins: " + name, When: when, Do: func(ctx context.Context, w *World) error {
 		if Find[*corev1.Node](w, types.NamespacedName{Name: name}) != nil {
@@ -31,7 +31,7 @@ func AddNode(when func(*World) bool, name string, labels ...string) Edit {
 	}}
 }
 
-// RemoveNode is an edit: a node is deleted. Its pods are left to PodCollector.
+// RemoveNode is an edit that deletes a node. Its pods are left to PodCollector.
 func RemoveNode(when func(*World) bool, name string) Edit {
 	return Edit{Name: "a node leaves: " + name, When: when, Do: func(ctx context.Context, w *World) error {
 		if n := Find[*corev1.Node](w, types.NamespacedName{Name: name}); n != nil {
@@ -57,7 +57,7 @@ func (PodCollector) Steps(w *World) []Step {
 	return out
 }
 
-// LabelNode is an edit: a node gets a label, or loses it if the value is empty.
+// LabelNode is an edit that sets a label on a node, or removes it if the value is empty.
 func LabelNode(when func(*World) bool, name, key, value string) Edit {
 	return editNode("label "+name+": "+key+"="+value, when, name, func(n *corev1.Node) {
 		if n.Labels[key] = value; value == "" {
@@ -66,7 +66,7 @@ func LabelNode(when func(*World) bool, name, key, value string) Edit {
 	})
 }
 
-// TaintNode is an edit: a node gets these taints in place of all that it had.
+// TaintNode is an edit that replaces all taints of a node.
 func TaintNode(when func(*World) bool, name string, taints ...corev1.Taint) Edit {
 	what := "untaint " + name
 	if len(taints) > 0 {
@@ -75,7 +75,7 @@ func TaintNode(when func(*World) bool, name string, taints ...corev1.Taint) Edit
 	return editNode(what, when, name, func(n *corev1.Node) { n.Spec.Taints = taints })
 }
 
-// CordonNode is an edit: a node is cordoned.
+// CordonNode is an edit that cordons a node.
 func CordonNode(when func(*World) bool, name string) Edit {
 	return editNode("cordon "+name, when, name, func(n *corev1.Node) {
 		n.Spec.Unschedulable = true
@@ -89,7 +89,7 @@ func editNode(what string, when func(*World) bool, name string, change func(*cor
 	}}
 }
 
-// isTaken reports whether the node of a pod's affinity, if it has one, can run it.
+// isTaken reports whether the node in a pod's affinity, if there is one, can run the pod.
 func isTaken(w *World, pod *corev1.Pod) bool {
 	name := podset.Pinned(pod)
 	if name == "" {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patch changes before as r says.
+// patch applies the patch in r to before.
 func (s *store) patch(r Request, before client.Object) (client.Object, error) {
 	raw, err := json.Marshal(before)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// Edited returns the pod before and after a write of the controller that changes what its containers run.
+// Edited returns the pod before and after a write of the controller, if the write changes what the pod's containers run.
 func Edited(c Change) (before, after *corev1.Pod, ok bool) {
 	before, _ = c.Before.(*corev1.Pod)
 	after, _ = c.After.(*corev1.Pod)
 	return before, after, before != nil && after != nil && c.Verb == Patch && before.Generation != after.Generation
 }
 
-// Once is the rule that a write that changes what a pod's containers run changes the revision as well, to the wanted one, and is
-// made only once. wanted is the name of the update revision by the controller's cache; empty if there is none.
+// Once is the rule that a write that changes what a pod's containers run also changes the pod's revision to the wanted one, and is made only
+// once. wanted returns the name of the update revision in the controller's cache, or "".
 func Once(wanted func(*World) string) Rule {
 	return Rule{Name: "a pod is updated once for a revision", Write: func(w *World, c Change) error {
 		before, after, ok := Edited(c)
@@ -39,7 +39,7 @@ func Once(wanted func(*World) string) Rule {
 	}}
 }
 
-// PausedHolds is the rule that no pod is updated in place while updates are paused, by the controller's cache.
+// PausedHolds is the rule that no pod is updated in place while updates are paused, according to the controller's cache.
 func PausedHolds(paused func(*World) bool) Rule {
 	return Rule{Name: "no update while paused", Write: func(w *World, c Change) error {
 		if _, _, ok := Edited(c); ok && !c.Late && paused(w) {
@@ -49,9 +49,8 @@ func PausedHolds(paused func(*World) bool) Rule {
 	}}
 }
 
-// HooksHold is the rule that no pod is updated in place or deleted while its hook holds it, whatever the cache shows. hooks
-// returns those of the workload in the apiserver, nil if it has none; active reports whether a pod is an active one of the
-// workload.
+// HooksHold is the rule that no pod is updated in place or deleted while a hook holds it, whatever the cache shows. hooks returns the
+// workload's hooks in the apiserver, or nil. active reports whether a pod is an active pod of the workload.
 func HooksHold(hooks func(*World) *pods.Lifecycle, active func(*World, *corev1.Pod) bool) Rule {
 	return Rule{Name: "hooks are never skipped", Write: func(w *World, c Change) error {
 		before, ok := c.Before.(*corev1.Pod)

@@ -24,25 +24,25 @@ import (
 )
 
 const (
-	// firstBackoff and lastBackoff bound the backoff after an error, as in controller-runtime's queue.
+	// firstBackoff and lastBackoff bound the back-off after an error, as in controller-runtime's queue.
 	firstBackoff = 5 * time.Millisecond
 	lastBackoff  = 1000 * time.Second
 )
 
-// errDead is the error that a crashed process gets from each call.
+// errDead is the error that every call of a crashed process gets.
 var errDead = errors.New("this process has ended")
 
-// Process is what a controller is started with.
+// Process is what a controller gets when it starts.
 type Process struct {
-	// Client reads from caches, which lag, and writes.
+	// Client reads from caches, which lag behind, and writes.
 	Client client.Client
 	// Live reads from the apiserver.
 	Live client.Reader
 	// Clock is the clock of the world.
 	Clock clock.PassiveClock
-	// In returns clients of another cluster, of which only what the process has read once is cached.
+	// In returns clients for another cluster. They cache only kinds that the process has read.
 	In func(cluster string) (cached client.Client, live client.Reader)
-	// Draw returns that many random letters and digits, as String of k8s.io/apimachinery/pkg/util/rand does.
+	// Draw returns that many random letters and digits, like String in k8s.io/apimachinery/pkg/util/rand.
 	Draw func(length int) string
 }
 
@@ -52,10 +52,10 @@ type call struct {
 	kind schema.GroupVersionKind
 }
 
-// cached is an object in a cache, with a copy to detect modifications.
+// cached is an object in a cache, with a copy that serves to detect modifications.
 type cached struct{ given, is client.Object }
 
-// untouched makes sure that the controller, which may read its cache without copying, has modified nothing.
+// untouched checks that the controller, which may read its cache without copying, has not modified the object.
 func (c cached) untouched() error {
 	if c.is != nil && !apiequality.Semantic.DeepEqual(c.given, c.is) {
 		return fmt.Errorf("the controller changed %T %s in its cache", c.is, c.is.GetName())
@@ -63,11 +63,11 @@ func (c cached) untouched() error {
 	return nil
 }
 
-// cache is what a process knows of one kind.
+// cache is what a process knows about one kind.
 type cache struct {
 	items   map[types.NamespacedName]cached
 	pending []event
-	// lost: the watch is broken, the next delivery lists again. twice: the next event is delivered twice.
+	// lost means that the watch is broken and the next delivery lists again. twice means that the next event is delivered twice.
 	lost, twice bool
 }
 
@@ -79,7 +79,7 @@ func (c *cache) objects() map[types.NamespacedName]client.Object {
 	return out
 }
 
-// put applies an event. An object that leaves the cache must not have been modified.
+// put applies an event. It checks that an object leaving the cache was not modified.
 func (p *process) put(c *cache, e event) error {
 	key := client.ObjectKeyFromObject(e.object())
 	err := c.items[key].untouched()
@@ -91,7 +91,7 @@ func (p *process) put(c *cache, e event) error {
 	return err
 }
 
-// cached is an object as the cache holds it.
+// cached returns an object as the cache holds it.
 func (p *process) cached(is client.Object) cached {
 	given := p.stripped(is)
 	if given == is {
@@ -100,7 +100,7 @@ func (p *process) cached(is client.Object) cached {
 	return cached{given: given, is: p.stripped(is)}
 }
 
-// stripped returns a copy of a pod or a node with the fields of the cache, and any other object itself.
+// stripped returns a copy of a pod or node that has only the cache's fields. Other objects are returned as they are.
 func (p *process) stripped(is client.Object) client.Object {
 	if p.kind.whole {
 		return is
@@ -118,19 +118,19 @@ func (p *process) stripped(is client.Object) client.Object {
 	return is
 }
 
-// request is one of a controller, by its index in the process.
+// request is a request for a controller, which is given by its index in the process.
 type request struct {
 	of int
 	reconcile.Request
 }
 
-// timer is a request to enqueue at a time.
+// timer is a request to be enqueued at a given time.
 type timer struct {
 	at      time.Time
 	request request
 }
 
-// program is what a process runs: its controllers, and what each watches.
+// program is what a process runs: its controllers, and what each of them watches.
 type program struct {
 	kind        Kind
 	controllers []watching
@@ -176,14 +176,14 @@ func programOf(k Kind) (program, error) {
 	return p, nil
 }
 
-// watched returns the kinds that a controller watches, in order.
+// watched returns the kinds that a controller watches, sorted.
 func (c watching) watched() []schema.GroupVersionKind {
 	kinds := slices.Concat([]schema.GroupVersionKind{c.primary}, slices.Collect(maps.Keys(c.owned)), slices.Collect(maps.Keys(c.mapped)))
 	slices.SortFunc(kinds, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(kinds)
 }
 
-// process is a running program: its reconcilers, caches and queue, all lost in a crash.
+// process is a running program: its reconcilers, caches and queue, all of which are lost in a crash.
 type process struct {
 	w *World
 	program
@@ -230,7 +230,7 @@ func (w *World) start(ctx context.Context, i int) error {
 			Client: cached, Live: uncached, In: in, Clock: w.clock,
 			Draw: func(length int) string { return draw(w.lot, length) },
 		})
-		if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown { // What it needs at the start could not be read.
+		if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown { // It could not read what it needs at the start.
 			w.record("start of the %s: %v", p.kind.name(), err)
 			p.dead = true
 			return nil
@@ -247,8 +247,7 @@ func (w *World) start(ctx context.Context, i int) error {
 	return nil
 }
 
-// resync enqueues all objects of the kinds that are reconciled, and the requests of those that are mapped to them, as watches do that
-// begin.
+// resync enqueues all objects of the reconciled kinds, and the requests that other objects are mapped to, as starting watches do.
 func (p *process) resync() {
 	for i, c := range p.controllers {
 		for _, o := range inOrder(p.cache(c.primary).objects()) {
@@ -266,7 +265,7 @@ func (p *process) resync() {
 	}
 }
 
-// IndexField registers an index, for reads of the cache by field.
+// IndexField registers an index for cache reads by field.
 func (p *process) IndexField(_ context.Context, o client.Object, field string, of client.IndexerFunc) error {
 	kind, err := apiutil.GVKForObject(o, p.w.store.scheme)
 	if err != nil {
@@ -287,7 +286,7 @@ func (p *process) match(kind schema.GroupVersionKind, o client.Object, field, va
 	return slices.Contains(of(o), value), nil
 }
 
-// cache returns the cache of a kind, which starts with the first use.
+// cache returns the cache of a kind. It is started on first use.
 func (p *process) cache(kind schema.GroupVersionKind) *cache {
 	c := p.caches[kind]
 	if c == nil {
@@ -300,7 +299,7 @@ func (p *process) cache(kind schema.GroupVersionKind) *cache {
 	return c
 }
 
-// notice appends an event to those pending for the cache.
+// notice adds an event to those pending for the cache.
 func (p *process) notice(e event) {
 	if c := p.caches[e.kind]; c != nil && !c.lost {
 		c.pending = append(c.pending, e)
@@ -323,7 +322,7 @@ func (p *process) deliver(kind schema.GroupVersionKind) error {
 	return p.put(c, e)
 }
 
-// relist applies what has changed since, as one event for each object.
+// relist applies what has changed meanwhile, as one event for each object.
 func (p *process) relist(kind schema.GroupVersionKind, c *cache) error {
 	c.lost, c.pending = false, nil
 	was := c.objects()
@@ -346,7 +345,7 @@ func (p *process) relist(kind schema.GroupVersionKind, c *cache) error {
 	return errors.Join(errs...)
 }
 
-// wake enqueues the requests of an event.
+// wake enqueues the requests for an event.
 func (p *process) wake(e event) {
 	for i, c := range p.controllers {
 		if to := c.mapped[e.kind]; to != nil {
@@ -360,7 +359,7 @@ func (p *process) wake(e event) {
 	}
 }
 
-// requestFor returns what an event of an object, which may be nil, enqueues.
+// requestFor returns what an event for an object, which may be nil, enqueues.
 func (c watching) requestFor(kind schema.GroupVersionKind, o client.Object) (key types.NamespacedName, ok bool) {
 	if o == nil {
 		return key, false
@@ -404,7 +403,7 @@ func (p *process) ring() {
 	})
 }
 
-// reconcile runs one reconcile, and requeues the request by its result.
+// reconcile runs one reconcile, and requeues the request according to the result.
 func (p *process) reconcile(ctx context.Context, i int) (err error) {
 	request := p.queue[i]
 	p.queue = slices.Delete(p.queue, i, i+1)
@@ -439,7 +438,7 @@ func (p *process) later(r request, result ctrl.Result) {
 	}
 }
 
-// untouched makes sure that nothing in the caches was changed.
+// untouched checks that nothing in the caches was modified.
 func (p *process) untouched() error {
 	for _, c := range p.caches {
 		for _, item := range c.items {
@@ -451,7 +450,7 @@ func (p *process) untouched() error {
 	return nil
 }
 
-// ask counts a call and says what goes wrong with it.
+// ask counts a call and returns the error of a fault for it, if any.
 func (p *process) ask(c call) error {
 	if p.dead {
 		return errDead
@@ -466,7 +465,7 @@ func (p *process) ask(c call) error {
 	return nil
 }
 
-// send carries out a write of the controller, with what goes wrong at it.
+// send performs a write of the controller, with the faults for it.
 func (p *process) send(r Request) (client.Object, error) {
 	w := p.w
 	if p.dead {

@@ -13,16 +13,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Rule must always hold. Its functions read the world and change nothing.
+// Rule must always hold. Its functions only read the world.
 type Rule struct {
 	Name string
-	// Write checks a write of the controller once it has reached the apiserver; nil if the rule is not about writes.
+	// Write checks a write of the controller after it has reached the apiserver. Nil if the rule is not about writes.
 	Write func(*World, Change) error
-	// State checks the world after each step; nil if the rule is not about states.
+	// State checks the world after each step. Nil if the rule is not about states.
 	State func(*World) error
 }
 
-// DeletesByUID is the rule that deletions have a UID precondition: another object of the name may have been created since.
+// DeletesByUID is the rule that deletions have a UID precondition: another object with the same name may have been created meanwhile.
 func DeletesByUID() Rule {
 	return Rule{Name: "deletions name the UID", Write: func(_ *World, c Change) error {
 		if c.Verb == Delete && (c.Preconditions == nil || c.Preconditions.UID == nil) {
@@ -32,7 +32,7 @@ func DeletesByUID() Rule {
 	}}
 }
 
-// OwnOnly is the rule that the controller changes and deletes only objects of type T for which own was true before.
+// OwnOnly is the rule that the controller changes and deletes only those objects of type T for which own returned true before the write.
 func OwnOnly[T client.Object](own func(*World, T) bool) Rule {
 	return Rule{Name: "others' objects are left alone", Write: func(w *World, c Change) error {
 		before, ok := c.Before.(T)
@@ -43,7 +43,7 @@ func OwnOnly[T client.Object](own func(*World, T) bool) Rule {
 	}}
 }
 
-// WithoutLabel is the rule that the controller gives no pod a label.
+// WithoutLabel is the rule that the controller never adds a label to pods.
 func WithoutLabel(key string) Rule {
 	return Rule{Name: "pods do not get label " + key, Write: func(_ *World, c Change) error {
 		after, ok := c.After.(*corev1.Pod)
@@ -61,8 +61,8 @@ func ownerOf(o client.Object) string {
 	return "none"
 }
 
-// AtMost is the rule that no creation of the controller makes more than most objects of type T that count. No controller can
-// prevent a late write, so each raises the limit by one.
+// AtMost is the rule that when the controller has created an object of type T, at most most(w) objects that count exist. No controller can
+// prevent late writes, so each of them raises the limit by one.
 func AtMost[T client.Object](name string, counts func(*World, T) bool, most func(*World) int) Rule {
 	return Rule{Name: name, Write: func(w *World, c Change) error {
 		if _, ok := c.After.(T); !ok || c.Verb != Create || c.Late {
@@ -86,22 +86,23 @@ func AtMost[T client.Object](name string, counts func(*World, T) bool, most func
 	}}
 }
 
-// AtLeast is a number of good objects of type T that the controller's own writes must leave: whenever one of its writes changes or
-// deletes a good one, enough others must be good as far as it can know.
+// AtLeast is a minimum of good objects of type T that the controller's own writes must leave: when one of its writes changes or deletes a
+// good object, enough others must be good as far as the controller can know.
 //
-// It knows its cache and its own writes, also those of a former process and those without an answer; it does not know what others
-// did until a watch event shows it. So a pod that has become ready since may be deleted. Late writes are not checked, but counted.
+// The controller knows its cache and its own writes, including those of an earlier process and those that got no response. It doesn't know
+// what others did until a watch event shows it. So it may delete a pod that has become ready meanwhile. Late writes are not checked, but
+// counted.
 type AtLeast[T client.Object] struct {
 	Name string
-	// By is the name of the process whose writes these are; default controller.
+	// By is the name of the process whose writes are checked. Default controller.
 	By string
 	// Good reports whether an object counts.
 	Good func(*World, T) bool
-	// Least returns how many must be left.
+	// Least returns how many good objects must be left.
 	Least func(*World) int
-	// Verbs are the writes that are checked and counted; nil means all.
+	// Verbs are the writes that are checked and counted. Nil means all.
 	Verbs []Verb
-	// Free reports whether a write is counted but not checked; nil means that all are checked.
+	// Free reports whether a write is counted but not checked. Nil means that all are checked.
 	Free func(*World, Change) bool
 }
 
@@ -113,7 +114,7 @@ func (f AtLeast[T]) check(w *World, c Change) error {
 	if limit <= 0 || c.Late || !f.took(w, c) || f.Free != nil && f.Free(w, c) {
 		return nil
 	}
-	out := map[types.UID]int64{} // by the version of that write
+	out := map[types.UID]int64{} // The version after that write.
 	for _, was := range w.changes {
 		if f.took(w, was) {
 			out[was.Before.GetUID()] = version(was.After)
@@ -135,7 +136,7 @@ func (f AtLeast[T]) check(w *World, c Change) error {
 	return nil
 }
 
-// took reports whether a write has changed or deleted a good object.
+// took reports whether a write changed or deleted a good object.
 func (f AtLeast[T]) took(w *World, c Change) bool {
 	if c.By != cmp.Or(f.By, controller) || c.Err != nil || c.Verb == Create || f.Verbs != nil && !slices.Contains(f.Verbs, c.Verb) {
 		return false

@@ -14,31 +14,30 @@ const (
 	// staleSteps and lateSteps are how long Stale and LateWrite last in a sweep.
 	staleSteps = 25
 	lateSteps  = 12
-	// shownSteps and shownWrites are how many lines of a story a failure prints.
+	// shownSteps and shownWrites are how many lines of a story are printed for a failure.
 	shownSteps  = 60
 	shownWrites = 10
 )
 
 // Result is the result of a run.
 type Result struct {
-	// Err is the failure, nil if there is none.
+	// Err is the failure, or nil.
 	Err error
 	// Summary is Kind.Summary of the final world.
 	Summary string
-	// Story is what happened, a line each.
+	// Story describes what happened, one line per event.
 	Story []string
 	// Writes and Calls are how many the controller sent.
 	Writes, Calls int
-	// Stall is the longest time, by the world's clock, that nothing happened until the controller continued by a timer.
+	// Stall is the longest time, by the world's clock, in which nothing happened until a timer made the controller continue.
 	Stall time.Duration
-	// WriteLines are the writes of the controller, a line each.
+	// WriteLines describes the writes of the controller, one line each.
 	WriteLines []string
-	// Sent is how many of them there are of each verb and kind, as "patch pod/status"; of those that were refused also of each
-	// reason, as "patch pod: Conflict".
+	// Sent counts the writes by verb and kind, as "patch pod/status". Rejected writes are also counted by reason, as "patch pod: Conflict".
 	Sent map[string]int
 }
 
-// Run plays a scenario once. The same schedule gives the same result. It may be called concurrently.
+// Run plays a scenario once. The same schedule gives the same result. It is safe for concurrent use.
 func Run(ctx context.Context, k Kind, s Scenario, sch Schedule) Result {
 	w, err := newWorld(k, s, sch)
 	if err != nil {
@@ -79,16 +78,16 @@ func (f *RunError) Error() string {
 // Unwrap returns the failure.
 func (f *RunError) Unwrap() error { return f.Result.Err }
 
-// ErrOtherEnd means that a run came to rest in another state than the undisturbed one.
+// ErrOtherEnd means that a run came to rest in a state that differs from the undisturbed run's.
 var ErrOtherEnd = errors.New("the final state differs from that without faults")
 
-// ErrNotAgain means that the same schedule gave two different runs, so that failures can't be replayed.
+// ErrNotAgain means that the same schedule gave two different runs, so failures can't be replayed.
 var ErrNotAgain = errors.New("the same schedule gave another run")
 
-// ErrUndeclared means that the run is another one when the cache has more fields than the kind declares.
+// ErrUndeclared means that the run changes when the cache has more fields than the kind declares.
 var ErrUndeclared = errors.New("the controller reads a field that is not among its Fields")
 
-// ErrStalled means that nothing happened for too long until the controller continued by a timer.
+// ErrStalled means that nothing happened for too long until a timer made the controller continue.
 var ErrStalled = errors.New("the world stood still")
 
 // Checker runs schedules of one scenario and compares them with the undisturbed run.
@@ -96,19 +95,18 @@ type Checker struct {
 	kind     Kind
 	scenario Scenario
 	calm     Result
-	// Limit is the longest Result.Stall that a run may have; 0 means any.
+	// Limit is the longest Result.Stall that a run may have. 0 means no limit.
 	Limit time.Duration
-	// Every keeps each n-th schedule of a sweep only; 0 and 1 keep all.
+	// Every keeps only each n-th schedule of a sweep. 0 and 1 keep all.
 	Every int
 	// Runs is how many schedules were tried.
 	Runs int
-	// Stall is the longest Result.Stall of a run without failure, Staller its schedule.
+	// Stall is the longest Result.Stall of a successful run, and Staller its schedule.
 	Stall   time.Duration
 	Staller Schedule
 }
 
-// NewChecker plays the scenario without faults, twice, and once with a cache of whole objects. The error is a *RunError if that
-// fails.
+// NewChecker plays the scenario without faults, twice, and once with a cache of whole objects. If that fails, the error is a *RunError.
 func NewChecker(ctx context.Context, k Kind, s Scenario) (*Checker, error) {
 	c := &Checker{kind: k, scenario: s, calm: Run(ctx, k, s, Schedule{})}
 	again := Run(ctx, k, s, Schedule{})
@@ -139,7 +137,7 @@ func firstDifference(a, b []string) string {
 // Calm returns the undisturbed run.
 func (c *Checker) Calm() Result { return c.calm }
 
-// Try runs one schedule and compares its final state. A failure is reduced: faults that it does not need are left out.
+// Try runs one schedule and compares its final state. A failure is reduced by leaving out faults that it doesn't need.
 func (c *Checker) Try(ctx context.Context, sch Schedule) error {
 	r := c.try(ctx, sch)
 	if r.Stall > c.Stall && r.Err == nil {
@@ -170,8 +168,8 @@ func (c *Checker) try(ctx context.Context, sch Schedule) Result {
 	return r
 }
 
-// Sweep tries each kind of fault at each write, or call, of the run that the seed gives without faults. It goes on after
-// a failure, and returns the first of each kind of fault.
+// Sweep tries each kind of fault at each write, or call, of the run that the seed gives without faults. It continues after a failure, and
+// returns the first one for each kind of fault.
 func (c *Checker) Sweep(ctx context.Context, seed int64, kinds []FaultKind) []error {
 	calm := c.calm
 	if seed != 0 {
@@ -199,7 +197,7 @@ func (c *Checker) Sweep(ctx context.Context, seed int64, kinds []FaultKind) []er
 	return failed
 }
 
-// planned estimates how many schedules a plan has: a sweep with another order of steps may have more or fewer writes.
+// planned estimates how many schedules a plan has. A sweep with another order of steps may have more or fewer writes.
 func (c *Checker) planned(p Plan) int {
 	faults := 0
 	for _, kind := range p.Faults {
@@ -212,7 +210,7 @@ func (c *Checker) planned(p Plan) int {
 	return p.Sweeps*faults + p.Seeds
 }
 
-// newFault returns a fault of the default length, or of a random one.
+// newFault returns a fault with the default length, or with a random one.
 func newFault(kind FaultKind, at int, rng *rand.Rand) Fault {
 	f := Fault{Kind: kind, At: at}
 	switch kind { //nolint:exhaustive // The others have no length.
@@ -227,7 +225,7 @@ func newFault(kind FaultKind, at int, rng *rand.Rand) Fault {
 	return f
 }
 
-// Random tries a random schedule of the seed: the order of steps, and up to four faults.
+// Random tries a random schedule for the seed: the order of steps, and up to four faults.
 func (c *Checker) Random(ctx context.Context, seed int64, kinds []FaultKind) error {
 	rng := rand.New(rand.NewSource(seed)) //nolint:gosec // The seed makes a run reproducible.
 	s := Schedule{Seed: seed}

@@ -29,10 +29,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// Verb is what a request does.
+// Verb is the verb of a request.
 type Verb string
 
-// The verbs of requests that write.
+// The verbs of write requests.
 const (
 	Create Verb = "create"
 	Update Verb = "update"
@@ -42,39 +42,39 @@ const (
 	Apply Verb = "apply"
 )
 
-// defaultGrace is the termination grace period of a pod that names none, as in kube 1.36.
+// defaultGrace is the default termination grace period of a pod, as in kube 1.36.
 const defaultGrace = 30
 
 // pvcProtection keeps a PVC while a pod mounts it, as in kube 1.36.
 const pvcProtection = "kubernetes.io/pvc-protection"
 
-// Request is one write as it reaches the apiserver.
+// Request is a write as it reaches the apiserver.
 type Request struct {
 	Verb Verb
-	// Sub is the subresource, empty for the object itself.
+	// Sub is the subresource, or "" for the object itself.
 	Sub  string
 	Kind schema.GroupVersionKind
 	Key  types.NamespacedName
-	// Object is what Create and Update send.
+	// Object is the body of Create and Update.
 	Object client.Object
-	// PatchType is that of Patch. Data is what Patch and Apply send.
+	// PatchType is the type of a Patch. Data is the body of Patch and Apply.
 	PatchType types.PatchType
 	Data      []byte
-	// Manager and Force are those of Apply. Fields that other writes change are the user's.
+	// Manager and Force are for Apply. Fields that other writes change are owned by the user.
 	Manager string
 	Force   bool
-	// Preconditions, Grace (in seconds) and Propagation are those of Delete.
+	// Preconditions, Grace (in seconds) and Propagation are for Delete.
 	Preconditions *metav1.Preconditions
 	Grace         *int64
 	Propagation   *metav1.DeletionPropagation
-	// DryRun is answered and changes nothing.
+	// DryRun requests get a response and change nothing.
 	DryRun bool
 }
 
-// String returns the line of a story about the request.
+// String returns the line about the request in a story.
 func (r Request) String() string { return fmt.Sprintf("%s %s %s", r.Verb, r.what(), r.Key.Name) }
 
-// what is the kind and the subresource.
+// what returns the kind and the subresource.
 func (r Request) what() string {
 	what := strings.ToLower(r.Kind.Kind)
 	if r.Sub != "" {
@@ -83,7 +83,7 @@ func (r Request) what() string {
 	return what
 }
 
-// event is a watch event: old is nil for a new object, is for a deleted one.
+// event is a watch event. old is nil for a new object, is for a deleted one.
 type event struct {
 	kind    schema.GroupVersionKind
 	old, is client.Object
@@ -97,7 +97,7 @@ func (e event) object() client.Object {
 	return e.old
 }
 
-// store is the simulated apiserver: doc.go lists how far it behaves like a real one.
+// store is the simulated apiserver. doc.go lists in which respects it behaves like a real one.
 type store struct {
 	scheme  *runtime.Scheme
 	clock   clock.PassiveClock
@@ -105,23 +105,23 @@ type store struct {
 	kinds   map[schema.GroupVersionKind]map[types.NamespacedName]client.Object
 	version int64
 	serial  int
-	// changed is called with each event.
+	// changed is called for each event.
 	changed func(event)
-	// admit may refuse a write; nil admits all. The object is the one to be stored, nil for a deletion.
+	// admit may reject a write. Nil admits all. is is the object to be stored, or nil for a deletion.
 	admit func(r Request, old, is client.Object) error
-	// furnish sets each field of new pods that a cache may drop.
+	// furnish sets each field that a cache may drop in new pods.
 	furnish bool
 }
 
 func newStore(scheme *runtime.Scheme, c clock.PassiveClock, rng *rand.Rand) *store {
 	return &store{
 		scheme: scheme, clock: c, rng: rng, changed: func(event) {},
-		version: 1, // As in etcd, no object has the first.
+		version: 1, // As in etcd, no object has the first version.
 		kinds:   map[schema.GroupVersionKind]map[types.NamespacedName]client.Object{},
 	}
 }
 
-// all returns the stored objects of a kind in the order of their keys.
+// all returns the stored objects of a kind, sorted by key.
 func (s *store) all(kind schema.GroupVersionKind) []client.Object {
 	return inOrder(s.kinds[kind])
 }
@@ -134,7 +134,7 @@ func inOrder(objects map[types.NamespacedName]client.Object) []client.Object {
 	return out
 }
 
-// gvks returns the kinds that have had objects, in order.
+// gvks returns the kinds that have had objects, sorted.
 func (s *store) gvks() []schema.GroupVersionKind {
 	return slices.SortedFunc(maps.Keys(s.kinds), func(a, b schema.GroupVersionKind) int {
 		return cmp.Compare(a.String(), b.String())
@@ -146,7 +146,7 @@ func resourceOf(kind schema.GroupVersionKind) schema.GroupResource {
 	return plural.GroupResource()
 }
 
-// do carries out a request and returns the object before and after it.
+// do executes a request and returns the object before and after it.
 func (s *store) do(r Request) (before, after client.Object, err error) {
 	before = s.kinds[r.Kind][r.Key]
 	if r.Verb != Create && r.Verb != Apply && before == nil {
@@ -229,7 +229,7 @@ func (s *store) create(r *Request) (before, after client.Object, err error) {
 	return nil, is, nil
 }
 
-// draw returns a random part of a name.
+// draw returns a random suffix of a name.
 func draw(rng *rand.Rand, length int) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
 	out := make([]byte, length)
@@ -239,7 +239,7 @@ func draw(rng *rand.Rand, length int) string {
 	return string(out)
 }
 
-// update replaces before by is, as far as the subresource allows.
+// update replaces before with is, as far as the subresource allows.
 func (s *store) update(r Request, before, is client.Object) (client.Object, error) {
 	if err := s.current(r, before, is); err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func (s *store) update(r Request, before, is client.Object) (client.Object, erro
 	is.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
 	is.SetGeneration(before.GetGeneration())
 	is.SetResourceVersion(before.GetResourceVersion())
-	// A binding counts as no change, as in kube 1.36.
+	// A binding doesn't count as a change of the spec, as in kube 1.36.
 	if spec := part(is, "Spec"); r.Sub != "binding" && is.GetGeneration() > 0 && spec.IsValid() &&
 		!apiequality.Semantic.DeepEqual(spec.Interface(), part(before, "Spec").Interface()) {
 		is.SetGeneration(before.GetGeneration() + 1)
@@ -266,7 +266,7 @@ func (s *store) update(r Request, before, is client.Object) (client.Object, erro
 		return nil, err
 	}
 	if apiequality.Semantic.DeepEqual(before, is) {
-		return before, nil // like the apiserver, which stores nothing and sends no event
+		return before, nil // The apiserver neither stores anything nor sends an event.
 	}
 	if !r.DryRun {
 		s.commit(r.Kind, before, is)
@@ -281,10 +281,10 @@ func (s *store) current(r Request, before, is client.Object) error {
 	}
 	uid := is.GetUID()
 	if r.Verb == Patch && r.Sub == "status" && custom(r.Kind) {
-		uid = "" // of the metadata, only the version counts
+		uid = "" // Of the metadata, only the version counts.
 	}
 	if uid != "" && uid != before.GetUID() {
-		if r.Verb != Update { // only of that is the UID a precondition
+		if r.Verb != Update { // Only for updates is the UID a precondition.
 			return apierrors.NewInvalid(r.Kind.GroupKind(), r.Key.Name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"),
 			})
@@ -303,7 +303,7 @@ func (s *store) current(r Request, before, is client.Object) error {
 	return nil
 }
 
-// restrict reverts what the subresource does not let a writer change, and refuses what is immutable.
+// restrict reverts what the subresource doesn't allow to change, and rejects changes of immutable fields.
 func restrict(r Request, before, is client.Object, now time.Time) error {
 	pod, isPod := is.(*corev1.Pod)
 	switch r.Sub {
@@ -322,7 +322,7 @@ func restrict(r Request, before, is client.Object, now time.Time) error {
 			return apierrors.NewNotFound(resourceOf(r.Kind), r.Key.Name)
 		}
 		if isPod {
-			// Metadata of a pod may be written through its status, apart from its owners.
+			// A pod's status subresource accepts metadata too, except for owner references.
 			pod.Spec, pod.OwnerReferences = before.(*corev1.Pod).Spec, before.GetOwnerReferences()
 			break
 		}
@@ -362,14 +362,14 @@ func restrict(r Request, before, is client.Object, now time.Time) error {
 	return mayChange(r, before, is)
 }
 
-// noResource is the error of an apiserver that does not serve the path at all.
+// noResource returns the error of an apiserver that doesn't serve the path at all.
 func noResource(r Request) error {
 	err := apierrors.NewNotFound(resourceOf(r.Kind), "")
 	err.ErrStatus.Message = "the server could not find the requested resource"
 	return err
 }
 
-// mayChange refuses what no writer may change, whatever the subresource.
+// mayChange rejects what can't be changed through any subresource.
 func mayChange(r Request, before, is client.Object) error {
 	var faults field.ErrorList
 	if before.GetDeletionTimestamp() != nil {
@@ -388,7 +388,7 @@ func mayChange(r Request, before, is client.Object) error {
 	return apierrors.NewInvalid(r.Kind.GroupKind(), r.Key.Name, faults)
 }
 
-// ephemeralMayChange refuses to change or to remove an ephemeral container, and to add one for a target that does not exist.
+// ephemeralMayChange rejects changing or removing an ephemeral container, and adding one for a target that doesn't exist.
 func ephemeralMayChange(before, is *corev1.Pod) error {
 	var faults field.ErrorList
 	path := field.NewPath("spec", "ephemeralContainers")
@@ -418,16 +418,16 @@ func ephemeralMayChange(before, is *corev1.Pod) error {
 	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), is.Name, faults)
 }
 
-// FirstUID is the UID of the first object of a scenario, for owner references of the objects after it.
+// FirstUID returns the UID of the first object in a scenario, for owner references in the following objects.
 func FirstUID() types.UID { return uidOf(1) }
 
-// uidOf is the UID of the object that was created as that many-th.
+// uidOf returns the UID of the object with that serial number of creation.
 func uidOf(serial int) types.UID {
 	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", serial))
 }
 
-// podSpecMayChange refuses changes of a pod's spec except those of images, as in kube 1.36; tolerations, deadlines and scheduling
-// gates, which may change too, don't matter to our controllers.
+// podSpecMayChange rejects changes to a pod's spec other than images, as in kube 1.36. Tolerations, deadlines and scheduling gates, which may
+// change too, don't matter to our controllers.
 func podSpecMayChange(before, is *corev1.Pod) error {
 	if len(before.Spec.Containers) == len(is.Spec.Containers) && len(before.Spec.InitContainers) == len(is.Spec.InitContainers) {
 		same := is.Spec.DeepCopy()
@@ -481,7 +481,7 @@ func (s *store) remove(r Request, before client.Object) (client.Object, error) {
 	return is, nil
 }
 
-// graceOf returns the grace period in seconds of a deletion: 0 except for pods that run on a node, as in kube 1.36.
+// graceOf returns the grace period of a deletion in seconds: 0 except for pods that run on a node, as in kube 1.36.
 func graceOf(o client.Object, asked *int64) int64 {
 	pod, ok := o.(*corev1.Pod)
 	switch {
@@ -495,8 +495,7 @@ func graceOf(o client.Object, asked *int64) int64 {
 	return defaultGrace
 }
 
-// commit stores an object at the next version and notifies the watches. A terminating one without finalizers and grace period is
-// removed.
+// commit stores an object at the next version and notifies the watches. It removes a terminating object without finalizers and grace period.
 func (s *store) commit(kind schema.GroupVersionKind, old, is client.Object) {
 	s.version++
 	key := client.ObjectKeyFromObject(is)
@@ -515,7 +514,7 @@ func (s *store) commit(kind schema.GroupVersionKind, old, is client.Object) {
 	s.changed(event{kind: kind, old: old, is: is, version: s.version})
 }
 
-// decode reads JSON into a new object of like's type.
+// decode decodes JSON into a new object of like's type.
 func decode(raw []byte, like client.Object) (client.Object, error) {
 	out := reflect.New(reflect.TypeOf(like).Elem()).Interface().(client.Object)
 	if err := json.Unmarshal(raw, out); err != nil {
@@ -525,12 +524,12 @@ func decode(raw []byte, like client.Object) (client.Object, error) {
 	return out, nil
 }
 
-// part is a field of an object; not valid if it has none of that name.
+// part returns a field of an object. It is invalid if the object has no field with that name.
 func part(o client.Object, name string) reflect.Value {
 	return reflect.ValueOf(o).Elem().FieldByName(name)
 }
 
-// custom reports whether a kind is that of a CustomResourceDefinition: its group has a dot and is none of Kubernetes'.
+// custom reports whether a kind is defined by a CustomResourceDefinition: its group has a dot and isn't one of Kubernetes'.
 func custom(kind schema.GroupVersionKind) bool {
 	return strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
 }

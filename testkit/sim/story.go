@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// Describe returns a Kind.Describe for golden stories: what is new in DescribePod of a pod, or in other of another object; other
-// may be nil.
+// Describe returns a Kind.Describe for golden stories. It reports the new lines of DescribePod for a pod, and of other for any other object.
+// other may be nil.
 func Describe(other func(client.Object) []string) func(Change) string {
 	describe := func(o client.Object) []string {
 		if pod, ok := o.(*corev1.Pod); ok {
@@ -35,7 +35,7 @@ func Describe(other func(client.Object) []string) func(Change) string {
 	}
 }
 
-// DescribePod returns the lines of a story about a pod.
+// DescribePod returns the lines about a pod in a story.
 func DescribePod(p *corev1.Pod) []string {
 	out := []string{"image " + p.Spec.Containers[0].Image, string(lifecycle.Of(p))}
 	for _, c := range p.Status.ContainerStatuses {
@@ -63,8 +63,8 @@ func DescribePod(p *corev1.Pod) []string {
 	return out
 }
 
-// StoryText returns the story of an undisturbed run for golden files: revisions and pods with random names are numbered, and
-// lines of little interest are left out. set is the name of the workload.
+// StoryText returns the story of an undisturbed run for golden files. It numbers revisions and pods with random names, and leaves out
+// uninteresting lines. set is the name of the workload.
 func StoryText(lines []string, set string) string {
 	drawn := regexp.MustCompile(`\b` + set + `-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	hashed := regexp.MustCompile(`controllerrevision ` + set + `-[a-z0-9]+`)

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// ReplayEnv is the environment variable that says how much of its Plan Test tries: a number of schedules, shared by its scenarios
-// and spread evenly over the plan, or "all". The default is few. The name of a scenario, a slash and a schedule, as a failure
-// prints them, replays that one.
+// ReplayEnv is the env variable that says how much of its Plan Test tries: a number of schedules, which is shared by its scenarios and spread
+// evenly over the plan, or "all". The default is few. The name of a scenario, a slash and a schedule, as printed for a failure, replays that
+// schedule.
 const ReplayEnv = "FLOTILLA_SIM"
 
 // few is how many schedules are tried without ReplayEnv.
@@ -21,21 +21,21 @@ const few = 100
 
 // Plan is how much there is to try.
 type Plan struct {
-	// Sweeps is for how many orders of steps each fault is tried at each write: seeds 0 to Sweeps-1.
+	// Sweeps is the number of orders of steps for which each fault is tried at each write: seeds 0 to Sweeps-1.
 	Sweeps int
-	// Seeds is how many random schedules are tried beyond that.
+	// Seeds is how many random schedules are tried in addition.
 	Seeds int
-	// Faults are the kinds of faults; nil means all.
+	// Faults are the kinds of faults. Nil means all.
 	Faults []FaultKind
-	// Stall is the longest time that nothing may happen until the controller continues by a timer; 0 means any time.
+	// Stall is the longest time in which nothing may happen until a timer makes the controller continue. 0 means no limit.
 	Stall time.Duration
-	// Share is which part of the schedules that ReplayEnv gives these scenarios take, such as 4 for a quarter; default all. A kind
-	// with several calls of Test divides its schedules by it.
+	// Share divides the number of schedules that ReplayEnv gives these scenarios: 4 means a quarter of them. Default all. A kind that calls Test
+	// several times uses it to divide its schedules.
 	Share int
 }
 
-// Test plays the scenarios, each as a parallel subtest: undisturbed, with each fault at each write, and at random. Each
-// logs how many schedules of how many were tried, and the test logs it of all.
+// Test plays the scenarios, each as a parallel subtest: undisturbed, with each fault at each write, and at random. Each subtest logs how many
+// schedules were tried, and out of how many. The test logs the totals.
 func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) { //nolint:tparallel // Whether it is parallel itself is up to its caller.
 	t.Helper()
 	if p.Faults == nil {
@@ -76,7 +76,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:at], s[at+len(sep):], true
 }
 
-// parseShare returns how many schedules each scenario is to try; 0 means all.
+// parseShare returns how many schedules each scenario tries. 0 means all.
 func parseShare(text string, scenarios int) (int, error) {
 	n := few
 	switch text {
@@ -92,10 +92,10 @@ func parseShare(text string, scenarios int) (int, error) {
 	return max(n/max(scenarios, 1), 1), nil
 }
 
-// play tries sweeps and random schedules, and returns how many it tried, and how many there are. A share of 0 means all.
+// play tries sweeps and random schedules. It returns how many it tried and how many there are. A share of 0 means all.
 func (p Plan) play(t *testing.T, k Kind, s Scenario, share int) (tried, planned int) {
 	t.Helper()
-	k.Describe = nil // Stories are printed for failures alone.
+	k.Describe = nil // Stories are printed only for failures.
 	c, err := NewChecker(t.Context(), k, s)
 	if err != nil {
 		t.Fatal(err)

@@ -8,12 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Provisioner binds each PVC to a volume of the requested size, and resizes volumes: first it sets the condition Resizing, then
-// the new capacity. A PVC that it can't resize gets the condition of that.
+// Provisioner binds each PVC to a volume of the requested size, and resizes volumes: it first sets the condition Resizing, then the new
+// capacity. A PVC that it can't resize gets the corresponding condition.
 type Provisioner struct {
-	// Fails reports whether a PVC's volume can't be resized; nil means that all can.
+	// Fails reports whether a PVC's volume can't be resized. Nil means that all can.
 	Fails func(*corev1.PersistentVolumeClaim) bool
-	// Static tells whether nothing resizes a PVC's volume, and nothing says so; nil means none.
+	// Static reports whether a PVC's volume is never resized, without any report about it. Nil means none.
 	Static func(*corev1.PersistentVolumeClaim) bool
 }
 
@@ -28,7 +28,7 @@ func (p Provisioner) Steps(w *World) []Step {
 	return out
 }
 
-// next returns the PVC after the next change of its volume, nil if there is none.
+// next returns the PVC after the next change to its volume, or nil if there is none.
 func (p Provisioner) next(w *World, is *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	c := is.DeepCopy()
 	has, asks := c.Status.Capacity[corev1.ResourceStorage], c.Spec.Resources.Requests[corev1.ResourceStorage]

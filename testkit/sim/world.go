@@ -27,56 +27,56 @@ import (
 )
 
 const (
-	// controller is the name of the controller under test as a writer.
+	// controller is the writer name of the controller under test.
 	controller = "controller"
-	// user is the name of the scenario as a writer.
+	// user is the writer name of the scenario.
 	user = "user"
 
 	// tick is how long a step takes.
 	tick = time.Millisecond
 	// maxSteps is how many steps a run may take to come to rest.
 	maxSteps = 20000
-	// idleTimers is how many timers in a row may fire without a write until the world is at rest.
+	// idleTimers is how many timers in a row may fire without a write before the world is at rest.
 	idleTimers = 10
 )
 
 // Kind describes how a controller runs. It is the same for all scenarios.
 type Kind struct {
 	Scheme *runtime.Scheme
-	// New returns a reconciler as a new process has it, without state of a former one.
+	// New returns a reconciler as in a new process, without state from an earlier one.
 	New func(Process) (reconcile.Reconciler, error)
-	// Index registers the indexes of the cache; nil if there are none.
+	// Index registers the indexes of the cache. Nil if there are none.
 	Index func(context.Context, client.FieldIndexer) error
-	// For is the kind that is reconciled, as an empty object. Owns are kinds that it controls; Maps are kinds whose events are
-	// mapped to requests: was is nil for a new object, is for a deleted one.
+	// For is the kind that is reconciled, as an empty object. Owns are the kinds that it controls. Maps are kinds whose events are mapped to
+	// requests: was is nil for a new object, is for a deleted one.
 	For  client.Object
 	Owns []client.Object
 	Maps map[client.Object]func(w *World, was, is client.Object) []reconcile.Request
-	// Fields are the fields of pods and nodes in the controller's cache. The undisturbed run of a scenario is repeated with a
-	// cache of whole objects, and must be the same.
+	// Fields are the fields of pods and nodes in the controller's cache. The undisturbed run of a scenario is repeated with a cache of whole
+	// objects, and must give the same result.
 	Fields podset.Fields
-	// Admit refuses writes, as a webhook does; nil admits all. For a deletion, the new object is nil.
+	// Admit rejects writes, as a webhook does. Nil admits all. For a deletion, the new object is nil.
 	Admit func(w *World, r Request, old, is client.Object) error
-	// Name is that of the process in stories; default controller. Cluster is the cluster that it works in, which has the objects of
-	// For and Owns; Maps get those of all clusters (Place).
+	// Name is the name of the process in stories. Default controller. Cluster is the cluster that it works in, which contains the objects of For
+	// and Owns. Maps get the objects of all clusters (Place).
 	Name, Cluster string
-	// Beside are further controllers of the same process, which share its caches and crash with it. Others are further processes.
-	// Of both only New, Index, For, Owns and Maps count, and of the latter also Name, Cluster, Fields and Beside.
+	// Beside are further controllers in the same process, which share its caches and crash with it. Others are further processes. In both, only
+	// New, Index, For, Owns and Maps count, and in Others also Name, Cluster, Fields and Beside.
 	Beside, Others []Kind
-	// Actors run beside the controller; Cluster returns the usual ones.
+	// Actors run beside the controller. Cluster returns the usual ones.
 	Actors []Actor
 	// Rules must always hold.
 	Rules []Rule
-	// Summary describes what matters of the world at rest, without random names.
+	// Summary describes what matters in the world at rest, without random names.
 	Summary func(*World) string
-	// Describe returns in a few words what a write has changed, for golden stories; nil and "" add nothing.
+	// Describe says in a few words what a write has changed, for golden stories. Nil and "" add nothing.
 	Describe func(Change) string
 
-	// whole is for that repetition: pods have a value in each field, and the cache strips none.
+	// whole is set for the repetition with whole objects: pods have a value in each field, and the cache strips none.
 	whole bool
 }
 
-// name is that of the process.
+// name returns the name of the process.
 func (k Kind) name() string { return cmp.Or(k.Name, controller) }
 
 // Scenario is a sequence of edits after which a controller has to reach the desired state.
@@ -86,20 +86,19 @@ type Scenario struct {
 	Objects []client.Object
 	// Edits are changes from outside, in this order.
 	Edits []Edit
-	// Rules and Actors are those of this scenario, in addition to those of the kind.
+	// Rules and Actors apply to this scenario, in addition to those of the kind.
 	Rules  []Rule
 	Actors []Actor
-	// Stall replaces that of the Plan, if it is not 0.
+	// Stall replaces the Plan's Stall if it is not 0.
 	Stall time.Duration
 }
 
-// Edit is one change of the world from outside.
+// Edit is one change to the world from outside.
 type Edit struct {
 	Name string
-	// When reports whether the edit is due; nil means at rest, and with a seed at any time. An edit that never becomes due is
-	// done at rest.
+	// When reports whether the edit is due. Nil means at rest, and with a seed at any time. An edit that never becomes due is made at rest.
 	When func(*World) bool
-	// Do does it.
+	// Do makes the edit.
 	Do func(context.Context, *World) error
 }
 
@@ -111,7 +110,7 @@ type Step struct {
 
 // Actor is another component that changes the world.
 type Actor interface {
-	// Steps returns what it could do now, in an order that depends on the world alone.
+	// Steps returns what the actor could do now, in an order that only depends on the world.
 	Steps(*World) []Step
 }
 
@@ -120,17 +119,17 @@ type Change struct {
 	// By is the name of the writer.
 	By string
 	Request
-	// Late reports whether the process that wrote it had been replaced meanwhile.
+	// Late reports whether the writing process had been replaced by the time the write arrived.
 	Late bool
-	// Before is the object before the write, nil if there was none. After is the object after it, nil if the write was refused.
-	// Both are the world's own and must not be changed.
+	// Before is the object before the write, or nil if it didn't exist. After is the object after it, or nil if the write was rejected. Both
+	// belong to the world and must not be modified.
 	Before, After client.Object
 	Err           error
 
 	tested bool
 }
 
-// News returns what is to be said of the object after the write and was not before, by commas; nothing of a write that was refused.
+// News returns what say reports for the object after the write but not before, separated by commas. It is empty for a rejected write.
 func (c Change) News(say func(client.Object) []string) string {
 	if c.After == nil {
 		return ""
@@ -142,7 +141,7 @@ func (c Change) News(say func(client.Object) []string) string {
 	return strings.Join(slices.DeleteFunc(say(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
 }
 
-// ByController reports whether a controller under test wrote it, before or after a crash.
+// ByController reports whether a controller under test made the write, before or after a crash.
 func (c Change) ByController() bool { return c.tested }
 
 // late is a write of a process that is no longer the leader.
@@ -152,7 +151,7 @@ type late struct {
 	due     int
 }
 
-// World is a cluster with the processes of a Kind, in one run. It is not to be used concurrently.
+// World is a cluster with the processes of a Kind, in one run. It is not safe for concurrent use.
 type World struct {
 	kind     Kind
 	scenario Scenario
@@ -160,33 +159,33 @@ type World struct {
 	store    *store
 	clock    *clocktesting.FakePassiveClock
 	rng      *rand.Rand
-	lot      *rand.Rand // for the controller's random names
+	lot      *rand.Rand // For the controller's random names.
 
-	// programs are those of processes.
+	// programs are what the processes run.
 	programs  []program
 	processes []*process
 
 	types map[reflect.Type]schema.GroupVersionKind
 
 	step, writes, calls int
-	edits               int // done so far
+	edits               int // Made so far.
 	late                []late
-	frozen              int // the step until which no watch delivers
-	idle                int // timers that fired since the last change
-	// waited is the time that has passed with nothing to do since the last change or edit, longest the longest such time after
-	// which the controller wrote.
+	frozen              int // The step until which no watch delivers.
+	idle                int // Timers that fired since the last change.
+	// waited is the time that has passed with nothing to do since the last change or edit. longest is the longest such time after which the
+	// controller wrote.
 	waited, longest time.Duration
-	// settled are the versions of pods in which their kubelet has nothing to do.
+	// settled holds the versions of pods for which their kubelet has nothing to do.
 	settled map[types.UID]string
 	changes []Change
-	// story is what happened, written are its lines about writes under test.
+	// story is what happened. written holds its lines about writes under test.
 	story, written []string
 	// sent is Result.Sent.
 	sent   map[string]int
 	broken error
 }
 
-// begin is the initial time of every world.
+// begin returns the initial time of every world.
 func begin() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
 func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
@@ -231,7 +230,7 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 	return w, nil
 }
 
-// alive returns the processes that run, in order.
+// alive returns the running processes, in order.
 func (w *World) alive() []*process {
 	out := make([]*process, 0, len(w.processes))
 	for _, p := range w.processes {
@@ -252,7 +251,7 @@ func (w *World) record(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf("%5d %9s  ", w.step, w.clock.Since(begin()).Round(tick))+fmt.Sprintf(format, args...))
 }
 
-// faults returns those of the schedule at the n-th call or write.
+// faults returns the faults that the schedule has for the n-th call or write.
 func (w *World) faults(ofCalls bool, n int) []Fault {
 	var out []Fault
 	for _, f := range w.schedule.Faults {
@@ -263,7 +262,7 @@ func (w *World) faults(ofCalls bool, n int) []Fault {
 	return out
 }
 
-// apply carries out a write and checks the rules.
+// apply performs a write and checks the rules.
 func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, error) {
 	tested := w.tests(by)
 	if tested && !lateWrite {
@@ -313,26 +312,26 @@ func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, erro
 
 func (w *World) rules() []Rule { return slices.Concat(w.kind.Rules, w.scenario.Rules) }
 
-// Changes returns all writes so far, also those that were refused.
+// Changes returns all writes so far, including rejected ones.
 func (w *World) Changes() []Change { return w.changes }
 
 // Now returns the time in this world.
 func (w *World) Now() time.Time { return w.clock.Now() }
 
-// Pass lets time pass, in a step that takes long.
+// Pass lets time pass, for a step that takes long.
 func (w *World) Pass(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
 
-// User returns a client that reads and writes the apiserver itself, as users do.
+// User returns a client that reads and writes directly through the apiserver, as users do.
 func (w *World) User() client.Client { return w.as(user) }
 
-// In is User in another cluster.
+// In is like User, for another cluster.
 func (w *World) In(cluster string) client.Client {
 	c := w.as(user)
 	c.cluster = cluster
 	return c
 }
 
-// as returns a client of a writer without a cache.
+// as returns a client for a writer without a cache.
 func (w *World) as(name string) *conn {
 	return &conn{
 		scheme: w.store.scheme, match: liveFields,
@@ -343,7 +342,7 @@ func (w *World) as(name string) *conn {
 	}
 }
 
-// touch changes an annotation of the object that a write is for, as any other writer may.
+// touch changes an annotation of the object that a write is for, as any other client may.
 func (w *World) touch(r Request) {
 	is := w.store.kinds[r.Kind][r.Key]
 	if is == nil {
@@ -375,20 +374,20 @@ func kindOf[T client.Object](w *World) schema.GroupVersionKind {
 	return kind
 }
 
-// All returns the objects of type T in the apiserver, in the order of their names. They must not be changed.
+// All returns the objects of type T in the apiserver, sorted by name. They must not be modified.
 func All[T client.Object](w *World) []T { return typed[T](w.store.kinds[kindOf[T](w)]) }
 
-// Find returns the object of type T of that name in the apiserver, the zero T if there is none. It must not be changed.
+// Find returns the object of type T with that name in the apiserver, or the zero T. It must not be modified.
 func Find[T client.Object](w *World, key types.NamespacedName) T {
 	o, _ := w.store.kinds[kindOf[T](w)][key].(T)
 	return o
 }
 
-// Cached returns the objects of type T in the cache of the first process, in the order of their names; none while it does not run.
-// They must not be changed.
+// Cached returns the objects of type T in the cache of the first process, sorted by name. There are none while the process doesn't run. They
+// must not be modified.
 func Cached[T client.Object](w *World) []T { return CachedBy[T](w, w.kind.name()) }
 
-// CachedBy is Cached of the process of that name.
+// CachedBy is Cached for the process with that name.
 func CachedBy[T client.Object](w *World, name string) []T {
 	for _, p := range w.alive() {
 		if p.kind.name() == name {
@@ -406,7 +405,7 @@ func typed[T client.Object](objects map[types.NamespacedName]client.Object) []T 
 	return out
 }
 
-// Set changes an object as a user does, if it exists.
+// Set changes an object as a user would, if it exists.
 func Set[T client.Object](ctx context.Context, w *World, key types.NamespacedName, change func(T)) error {
 	o := Find[T](w, key)
 	if reflect.ValueOf(o).IsNil() {
@@ -417,7 +416,7 @@ func Set[T client.Object](ctx context.Context, w *World, key types.NamespacedNam
 	return w.User().Update(ctx, o)
 }
 
-// run takes steps until none is left.
+// run takes steps until none are left.
 func (w *World) run(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, logr.Discard())
 	if err := w.startAll(ctx); err != nil {
@@ -456,7 +455,7 @@ func (w *World) startAll(ctx context.Context) error {
 	return nil
 }
 
-// untouched makes sure that nothing in the caches was changed.
+// untouched checks that nothing in the caches was modified.
 func (w *World) untouched() error {
 	for _, p := range w.processes {
 		if err := p.untouched(); err != nil {
@@ -466,7 +465,7 @@ func (w *World) untouched() error {
 	return nil
 }
 
-// timers returns those of all processes.
+// timers returns the timers of all processes.
 func (w *World) timers() []timer {
 	var out []timer
 	for _, p := range w.processes {
@@ -475,7 +474,7 @@ func (w *World) timers() []timer {
 	return out
 }
 
-// checkRules looks whether a rule is broken.
+// checkRules checks whether a rule is broken.
 func (w *World) checkRules() error {
 	if w.broken != nil {
 		return w.broken
@@ -490,7 +489,7 @@ func (w *World) checkRules() error {
 	return nil
 }
 
-// next chooses the next step; there is none at the end.
+// next chooses the next step. At the end there is none.
 func (w *World) next() (Step, bool) {
 	classes := [][]Step{w.restart(), w.arrivals(false), w.timely(), w.deliveries(), w.reconciles(), w.acts()}
 	if w.schedule.Seed != 0 {
@@ -511,7 +510,7 @@ func (w *World) next() (Step, bool) {
 	return w.whenIdle()
 }
 
-// whenIdle returns the step when nothing is due: what was delayed arrives, or time passes, or the next edit is done.
+// whenIdle returns the step to take when nothing is due: a delayed write arrives, time passes, or the next edit is made.
 func (w *World) whenIdle() (Step, bool) {
 	switch {
 	case w.frozen > w.step:
@@ -558,7 +557,7 @@ func (w *World) arrivals(all bool) []Step {
 				_, err := w.apply(l.by, l.request, true)
 				var status apierrors.APIStatus
 				if errors.As(err, &status) {
-					return nil // its writer is gone
+					return nil // Its writer is gone.
 				}
 				return err
 			}}}
@@ -577,7 +576,7 @@ func (w *World) timely() []Step {
 	return nil
 }
 
-// untimely returns the next edit if it may be done at any time.
+// untimely returns the next edit if it may be made at any time.
 func (w *World) untimely() []Step {
 	if w.edits < len(w.scenario.Edits) && w.scenario.Edits[w.edits].When == nil && w.rng.Intn(10) == 0 {
 		return []Step{w.edit()}
@@ -594,7 +593,7 @@ func (w *World) edit() Step {
 	}}
 }
 
-// deliveries returns the watches with pending events, that with the oldest event first.
+// deliveries returns the watches with pending events. The one with the oldest event comes first.
 func (w *World) deliveries() []Step {
 	if w.frozen > w.step {
 		return nil
@@ -649,8 +648,7 @@ func (w *World) acts() []Step {
 	return out
 }
 
-// checkIdle makes sure that at rest the controller writes nothing, neither when all objects are enqueued again nor after a
-// restart.
+// checkIdle checks that at rest the controller writes nothing, neither when all objects are enqueued again nor after a restart.
 func (w *World) checkIdle(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, logr.Discard())
 	resync := func(context.Context) error {
@@ -672,7 +670,7 @@ func (w *World) checkIdle(ctx context.Context) error {
 	return nil
 }
 
-// stays makes sure that a process has nothing to write.
+// stays checks that a process has nothing to write.
 func (w *World) stays(ctx context.Context, p *process) error {
 	writes := w.writes
 	for len(p.queue) > 0 {

@@ -38,24 +38,24 @@ import (
 // Long is how long a step of a rollout may take.
 var Long = testtimeout.Scale(90 * time.Second) //nolint:gochecknoglobals // A constant of this machine.
 
-// Poll is how often it is checked.
+// Poll is the polling interval.
 const Poll = 100 * time.Millisecond
 
-// Config is what a test needs of a cluster.
+// Config is what a test needs from a cluster.
 type Config struct {
-	// Scheme adds the types beyond those of Kubernetes.
+	// Scheme adds types beyond those of Kubernetes.
 	Scheme func(*runtime.Scheme) error
-	// Own requests a cluster of the test's own, because the test changes what others rely on. It has the CRDs of both charts too.
+	// Own requests a separate cluster for the test, because the test changes what others rely on. It has the CRDs of both charts too.
 	Own *lab.Config
-	// NoDefaulter: the kind under test has no webhook that sets defaults.
+	// NoDefaulter means that the kind under test has no defaulting webhook.
 	NoDefaulter bool
 }
 
-// Env is a part of a cluster, the namespaces whose names have its prefix: its controllers and webhooks see no others. So Envs with
-// different controllers, or with different configurations of one, may share a cluster.
+// Env is a part of a cluster: the namespaces whose names have its prefix. Its controllers and webhooks don't see others. So Envs with
+// different controllers, or with different configurations of one controller, can share a cluster.
 type Env struct {
 	client.WithWatch
-	// Cluster is the lab's.
+	// Cluster is the lab cluster.
 	Cluster *lab.Cluster
 
 	name        string
@@ -63,16 +63,16 @@ type Env struct {
 	noDefaulter bool
 }
 
-// REST returns a configuration for clients of a user who may do everything.
+// REST returns a client configuration for a cluster admin.
 func (s *Env) REST() *rest.Config { return rest.CopyConfig(s.rest) }
 
-// envLabel is the label of namespaces with the name of their Env.
+// envLabel is the namespace label with the name of the Env.
 const envLabel = "lab.flotilla.io/site"
 
-// discardLogs discards the logs of controller-runtime. Its logger is global, and concurrent tests would race to set it.
+// discardLogs discards the logs of controller-runtime. Its logger is global, so concurrent tests would race to set it.
 var discardLogs = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) }) //nolint:gochecknoglobals // It guards a global.
 
-// Start returns an Env in the cluster that all tests share, or in one of its own, which ends with the test.
+// Start returns an Env in the cluster that all tests share, or in its own cluster, which is removed after the test.
 func Start(t *testing.T, c Config) *Env {
 	t.Helper()
 	discardLogs()
@@ -103,7 +103,7 @@ func Start(t *testing.T, c Config) *Env {
 	return s
 }
 
-// Namespace creates a namespace, which is deleted when the test ends: the nodes have room for the pods of some tests only.
+// Namespace creates a namespace, which is deleted when the test ends: the nodes only have room for the pods of some tests.
 func (s *Env) Namespace(t *testing.T) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -116,8 +116,8 @@ func (s *Env) Namespace(t *testing.T) string {
 	return ns.Name
 }
 
-// Run starts a manager with what add adds to it, and with the webhooks of a kind, and stops it before the cluster is removed.
-// agent is the user agent of its requests, by which its writes are recognized.
+// Run starts a manager with what add adds to it, and with the webhooks of a kind. It stops the manager before the cluster is removed. agent
+// is the user agent of its requests, which identifies its writes.
 func (s *Env) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add func(ctrl.Manager)) {
 	t.Helper()
 	hooks := webhooks(kind, s.name)
@@ -148,7 +148,7 @@ func (s *Env) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add 
 	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, Long, Poll)
 }
 
-// webhooks returns the two configurations of a kind for an Env, with a certificate and a port of their own.
+// webhooks returns the two webhook configurations of a kind for an Env, with their own certificate and port.
 func webhooks(kind schema.GroupVersionKind, site string) *envtest.WebhookInstallOptions {
 	name := strings.ToLower(kind.Kind)
 	namespaces := &metav1.LabelSelector{MatchLabels: map[string]string{envLabel: site}}
@@ -158,7 +158,7 @@ func webhooks(kind schema.GroupVersionKind, site string) *envtest.WebhookInstall
 			APIGroups: []string{kind.Group}, APIVersions: []string{kind.Version}, Resources: []string{name + "s"},
 		},
 	}}
-	// A selector of namespaces does not restrict what has none.
+	// A namespace selector doesn't restrict cluster-scoped objects.
 	own := []admissionregv1.MatchCondition{{
 		Name: "own", Expression: fmt.Sprintf("request.?namespace.orValue('') != '' || object.metadata.?name.orValue('').startsWith('%s-')", site),
 	}}

@@ -19,32 +19,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Fault is a way in which a request fails.
+// Fault is a way in which a request can fail.
 type Fault string
 
-// The faults of an apiserver that is overloaded, or behind a bad network.
+// The faults of an overloaded apiserver, or of a bad network.
 const (
 	// Throttled: 429 with Retry-After.
 	Throttled Fault = "429"
 	// Failed: 500.
 	Failed Fault = "500"
-	// Unanswered: no answer in time; the request may have been executed.
+	// Unanswered: no response in time. The request may have been executed.
 	Unanswered Fault = "no answer"
-	// CutOff: the connection breaks in the middle of the answer; of a watch, some time later.
+	// CutOff: the connection breaks in the middle of the response, or for a watch some time later.
 	CutOff Fault = "cut off"
-	// Expired: 410 for a further page of a list.
+	// Expired: 410 for a later page of a list.
 	Expired Fault = "410 between pages"
-	// PageFailed: 500 for a further page of a list.
+	// PageFailed: 500 for a later page of a list.
 	PageFailed Fault = "500 between pages"
 )
 
-// Faults makes one in four requests of clients fail in one of these ways while they are on, and most requests for further pages:
+// Faults, while switched on, makes one in four client requests fail in one of these ways, and most requests for later pages:
 //
 //	cfg.Wrap(faults.Transport)
 //
-// Then it also answers as apiservers may that serve lists from etcd: no streamed lists, as many pages as a list has objects. Faults
-// that have not hit any request come first, then the seed decides, but not which of several concurrent requests each hits. Discovery
-// does not fail: without it there is not even a client. It may be used concurrently.
+// It then also responds like apiservers that serve lists from etcd: no streamed lists, and as many pages as a list has objects. Faults that
+// have not hit any request yet come first, then the seed decides, but not which of several concurrent requests each fault hits. Discovery
+// never fails: without it there is not even a client. It is safe for concurrent use.
 type Faults struct {
 	mu       sync.Mutex
 	dice     *rand.Rand
@@ -53,7 +53,7 @@ type Faults struct {
 	deletes  []string
 }
 
-// NewFaults returns faults that are off.
+// NewFaults returns faults that are switched off.
 func NewFaults(seed uint64) *Faults {
 	return &Faults{dice: rand.New(rand.NewPCG(seed, 0)), injected: map[Fault]int{}} //nolint:gosec // A seed draws the same again.
 }
@@ -65,14 +65,14 @@ func (f *Faults) Switch(on bool) {
 	f.on = on
 }
 
-// Injected is how often each fault has hit a request.
+// Injected returns how often each fault has hit a request.
 func (f *Faults) Injected() map[Fault]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.injected)
 }
 
-// Hits is how often a fault has hit a request.
+// Hits returns how often any fault has hit a request.
 func (f *Faults) Hits() int {
 	sum := 0
 	for _, n := range f.Injected() {
@@ -81,21 +81,21 @@ func (f *Faults) Hits() int {
 	return sum
 }
 
-// Missing are the faults that have not hit any request, without which a test shows little.
+// Missing returns the faults that have not hit any request. If there are any, a test shows little.
 func (f *Faults) Missing() []Fault {
 	injected := f.Injected()
 	all := []Fault{Throttled, Failed, Unanswered, CutOff, Expired, PageFailed}
 	return slices.DeleteFunc(all, func(fault Fault) bool { return injected[fault] > 0 })
 }
 
-// Deletes are the paths of all deletions that clients asked for, whatever became of them, with the faults on or off.
+// Deletes returns the paths of all deletions that clients requested, whatever their result, with the faults on or off.
 func (f *Faults) Deletes() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.deletes)
 }
 
-// Transport is for rest.Config.Wrap.
+// Transport can be passed to rest.Config.Wrap.
 func (f *Faults) Transport(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) { return f.send(r, next) })
 }
@@ -128,7 +128,7 @@ func (f *Faults) send(r *http.Request, next http.RoundTripper) (*http.Response, 
 	if query.Get("limit") != "" {
 		query.Set("limit", "1")
 		if query.Get("resourceVersion") == "0" {
-			query.Del("resourceVersion") // From the watch cache there are no pages.
+			query.Del("resourceVersion") // The watch cache doesn't serve pages.
 			query.Del("resourceVersionMatch")
 		}
 		r = r.Clone(r.Context())
@@ -152,7 +152,7 @@ func (f *Faults) send(r *http.Request, next http.RoundTripper) (*http.Response, 
 	return answer, nil
 }
 
-// roll chooses the fault of a request, if any, whether an unanswered one is executed, and after how many bytes it is cut off.
+// roll chooses the fault for a request, if any, whether an unanswered request is executed, and after how many bytes the response is cut off.
 func (f *Faults) roll(r *http.Request) (fault Fault, on, executed bool, after int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,7 +177,7 @@ func (f *Faults) roll(r *http.Request) (fault Fault, on, executed bool, after in
 	return fault, true, f.dice.IntN(2) == 0, f.dice.Int64N(512)
 }
 
-// discovers reports whether a path names no resource, as /api/v1 and /apis/apps/v1.
+// discovers reports whether a path names no resource, such as /api/v1 and /apis/apps/v1.
 func discovers(r *http.Request) bool {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	return parts[0] == "api" && len(parts) <= 2 || parts[0] == "apis" && len(parts) <= 3
@@ -189,7 +189,7 @@ func (f *Faults) count(fault Fault) {
 	f.injected[fault]++
 }
 
-// lose is what a client gets that has waited in vain.
+// lose returns the error for a client that has waited in vain.
 func (f *Faults) lose(r *http.Request) error {
 	f.count(Unanswered)
 	return fmt.Errorf("no answer to %s %s: %w", r.Method, r.URL.Path, os.ErrDeadlineExceeded)
@@ -218,7 +218,7 @@ func (f *Faults) refuse(r *http.Request, fault Fault, why *apierrors.StatusError
 	}, nil
 }
 
-// cut is a body that ends too early, unless it is shorter than that.
+// cut is a response body that ends after a number of bytes, unless it is shorter.
 type cut struct {
 	io.ReadCloser
 	left int64

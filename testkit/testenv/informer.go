@@ -12,8 +12,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// informer returns an informer that does not show namespaces of other Envs. The namespaces of an Env are created while its
-// managers run, so the options of a cache can't name them.
+// informer returns an informer that doesn't show the namespaces of other Envs. The namespaces of an Env are created while its managers run,
+// so cache options can't list them.
 func (s *Env) informer(
 	from toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 ) toolscache.SharedIndexInformer {
@@ -46,7 +46,7 @@ func (s *Env) informer(
 	}, example, resync, indexers)
 }
 
-// shows reports whether an object has no namespace, as that of a bookmark, or one of the Env.
+// shows reports whether an object has no namespace, such as a bookmark, or is in one of the Env's namespaces.
 func (s *Env) shows(o runtime.Object) bool {
 	m, err := meta.Accessor(o)
 	return err != nil || m.GetNamespace() == "" || strings.HasPrefix(m.GetNamespace(), s.name+"-")

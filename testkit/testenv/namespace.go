@@ -20,7 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// Name is the name of the one object under test in a Fixture.
+// Name is the name of the object under test in a Fixture.
 const Name = "web"
 
 // Fixture is the namespace of one test, with one object of type T named Name.
@@ -33,7 +33,7 @@ type Fixture[T client.Object] struct {
 	empty T
 }
 
-// New creates a namespace for a test of the controller that runs with that user agent.
+// New creates a namespace for a test of the controller with that user agent.
 func New[T client.Object](t *testing.T, s *Env, agent string, empty T) *Fixture[T] {
 	t.Helper()
 	return &Fixture[T]{Env: s, Namespace: s.Namespace(t), agent: agent, empty: empty}
@@ -47,20 +47,20 @@ func (g *Fixture[T]) Object(t *testing.T) T {
 	return o
 }
 
-// Await waits until reached is true of the object under test, and returns it.
+// Await waits until reached returns true for the object under test, and returns the object.
 func (g *Fixture[T]) Await(t *testing.T, reached func(T) bool) T {
 	t.Helper()
 	var o T
 	if !assert.Eventually(t, func() bool {
 		o = g.Object(t)
 		return reached(o)
-	}, Long, Poll) { // The last call may still be running: what it writes is not read.
+	}, Long, Poll) { // The last call may still be running. Nothing reads what it writes.
 		require.FailNow(t, "the object did not come to it", "%+v\npods: %v", g.Object(t), g.Describe(t))
 	}
 	return o
 }
 
-// Change writes the object under test.
+// Change changes and writes the object under test.
 func (g *Fixture[T]) Change(t *testing.T, change func(T)) {
 	t.Helper()
 	o := g.empty.DeepCopyObject().(T)
@@ -69,7 +69,7 @@ func (g *Fixture[T]) Change(t *testing.T, change func(T)) {
 	testkit.Change(t, g, o, change)
 }
 
-// Pods are the pods that are not terminating, by name.
+// Pods returns the pods that are not terminating, by name.
 func (g *Fixture[T]) Pods(t *testing.T) map[string]*corev1.Pod {
 	t.Helper()
 	var list corev1.PodList
@@ -94,7 +94,7 @@ func (g *Fixture[T]) Describe(t *testing.T) []string {
 	return out
 }
 
-// Requests returns all writes in the namespace since then, of any client. The audit log may lag a little.
+// Requests returns all writes in the namespace since the given time, by any client. The audit log may lag a little.
 func (g *Fixture[T]) Requests(t *testing.T, since time.Time) []lab.Write {
 	t.Helper()
 	all, err := g.Cluster.Writes(since)
@@ -102,12 +102,12 @@ func (g *Fixture[T]) Requests(t *testing.T, since time.Time) []lab.Write {
 	return slices.DeleteFunc(all, func(w lab.Write) bool { return w.Namespace != g.Namespace })
 }
 
-// Writes counts the controller's successful writes in the namespace since then, as "verb resource", and its conflicts.
+// Writes counts the controller's successful writes in the namespace since the given time, as "verb resource", and its conflicts.
 func (g *Fixture[T]) Writes(t *testing.T, since time.Time) map[string]int {
 	t.Helper()
 	out := map[string]int{}
 	for _, w := range g.Requests(t, since) {
-		// A dry run of the webhook stores nothing.
+		// The webhook's dry runs store nothing.
 		if w.Agent != g.agent || w.Resource == "podtemplates" || strings.HasPrefix(w.Resource, "events") {
 			continue
 		}
@@ -121,8 +121,8 @@ func (g *Fixture[T]) Writes(t *testing.T, since time.Time) map[string]int {
 	return out
 }
 
-// PodWrites waits until the controller's writes to pods since then are as wanted: the log may lag, and on a busy machine to read
-// it may take its time.
+// PodWrites waits until the controller's writes to pods since the given time are as wanted: the log may lag, and reading it may take time on
+// a busy machine.
 func (g *Fixture[T]) PodWrites(t *testing.T, since time.Time, want map[string]int) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
@@ -132,10 +132,10 @@ func (g *Fixture[T]) PodWrites(t *testing.T, since time.Time, want map[string]in
 	}, Long, Poll)
 }
 
-// Rests waits until the controller has written nothing for a while, and requires that it stays so.
+// Rests waits until the controller has written nothing for a while, and requires that this stays so.
 func (g *Fixture[T]) Rests(t *testing.T) {
 	t.Helper()
-	const while = 3 * time.Second // The audit log shows a write within a moment of its answer.
+	const while = 3 * time.Second // The audit log shows a write shortly after its response.
 	require.Eventually(t, func() bool { return len(g.Writes(t, clock.RealClock{}.Now().Add(-while))) == 0 }, Long, Poll)
 	quiet := clock.RealClock{}.Now()
 	require.Never(t, func() bool { return len(g.Writes(t, quiet)) > 0 }, while, Poll)

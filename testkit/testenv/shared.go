@@ -17,15 +17,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// sharedEnv is the environment variable with the folder of the cluster that the tests of all packages share. The first package
-// that needs the cluster starts it there, and whoever has set the variable removes it. Without it, each package has a cluster of
-// its own.
+// sharedEnv is the env variable with the folder of the cluster that the tests of all packages share. The first package that needs the cluster
+// starts it there. Whoever set the variable removes the cluster. Without the variable, each package has its own cluster.
 const sharedEnv = "FLOTILLA_SHARED_PLANES"
 
-// Nodes is how many simulated nodes the shared cluster has, in two zones.
+// Nodes is the number of simulated nodes in the shared cluster, in two zones.
 const Nodes = 4
 
-// shared is the cluster that the tests of this process share.
+// shared is the cluster that the tests in this process share.
 type shared struct {
 	mu      sync.Mutex
 	running bool
@@ -39,9 +38,9 @@ var plane shared //nolint:gochecknoglobals // All tests of a process share it.
 // Main runs the tests of a package that shares a cluster.
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
-func Main(m *testing.M) { run(m) } // The exit code is taken from m.
+func Main(m *testing.M) { run(m) } // m keeps the exit code.
 
-// MainWithoutLeaks is Main for a package whose goroutines have to end with its tests, but for those that the options ignore.
+// MainWithoutLeaks is Main for a package whose goroutines must end with its tests, except for those that the options ignore.
 func MainWithoutLeaks(m *testing.M, ignore ...goleak.Option) {
 	if run(m) != 0 {
 		return
@@ -50,7 +49,7 @@ func MainWithoutLeaks(m *testing.M, ignore ...goleak.Option) {
 		// The shared cluster outlives this process, which may have started it.
 		goleak.IgnoreAnyFunction("github.com/flotilla-io/flotilla/testkit/lab.startAndReap.func1"))
 	var err error
-	for range 20 { // Half a second each: on a busy machine a watch that was stopped may still be decoding a large object.
+	for range 20 { // Half a second each: on a busy machine a stopped watch may still be decoding a large object.
 		if err = goleak.Find(ignore...); err == nil {
 			return
 		}
@@ -59,7 +58,7 @@ func MainWithoutLeaks(m *testing.M, ignore ...goleak.Option) {
 	os.Exit(1) //nolint:forbidigo // Nothing runs any more, and m has no failure.
 }
 
-// run runs the tests, and takes the cluster down if it is this package's alone.
+// run runs the tests, and takes the cluster down if only this package uses it.
 func run(m *testing.M) int {
 	plane.running = true
 	code := m.Run()
@@ -69,7 +68,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// get returns the cluster, which has the CRDs of both charts.
+// get returns the cluster. It has the CRDs of both charts.
 func (p *shared) get(ctx context.Context) (*lab.Cluster, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

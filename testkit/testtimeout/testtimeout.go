@@ -1,9 +1,9 @@
-// Package testtimeout scales the timeouts of tests with the machine: what takes seconds on an idle machine takes longer on a slow or
-// a busy one, and with the race detector.
+// Package testtimeout scales the timeouts of tests with the speed of the machine: what takes seconds on an idle machine takes longer on a
+// slow or busy one, and with the race detector.
 //
 //	require.Eventually(t, done, testtimeout.Scale(30*time.Second), 100*time.Millisecond)
 //
-// How long a test waits for something that must not happen is not scaled.
+// Waiting for something that must not happen is not scaled.
 package testtimeout
 
 import (
@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// factorEnv is the environment variable with the factor, for a machine that is known to be slow: 1 or more.
+	// factorEnv is the env variable with the factor, 1 or more, for a machine that is known to be slow.
 	factorEnv = "FLOTILLA_TEST_TIMEOUTS"
-	// most is the largest factor that is measured. A test that waits in vain has to fail before its package times out.
+	// most is the largest factor that a measurement can give. A test that waits in vain has to fail before its package times out.
 	most = 4
-	// idle is what work takes on an idle machine.
+	// idle is how long the measured work takes on an idle machine.
 	idle = 40 * time.Millisecond
 )
 
-// Scale returns the timeout on this machine of what has this timeout on an idle one. The machine is measured at the first call.
+// Scale returns the timeout to use on this machine, given the timeout on an idle one. The machine is measured on the first call.
 func Scale(d time.Duration) time.Duration { return time.Duration(float64(d) * factor()) }
 
 var factor = sync.OnceValue(func() float64 { //nolint:gochecknoglobals // It is measured once.
@@ -37,7 +37,7 @@ var factor = sync.OnceValue(func() float64 { //nolint:gochecknoglobals // It is 
 	return f
 })
 
-// choose returns the factor that is given, or else the one that is measured, within bounds.
+// choose returns the given factor, or else the measured one, within bounds.
 func choose(given string, measure func() time.Duration) (float64, error) {
 	if given == "" {
 		return min(max(1, float64(measure())/float64(idle)), most), nil
@@ -68,5 +68,5 @@ func measure() time.Duration {
 	return clock.RealClock{}.Since(began)
 }
 
-// rounds take about idle.
+// rounds is an amount of work that takes about idle.
 const rounds = 20_000_000

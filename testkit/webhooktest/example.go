@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// alpha finds the version of an object of v1alpha1.
+// alpha matches the apiVersion of a v1alpha1 object.
 var alpha = regexp.MustCompile(`(?m)^apiVersion: \S+/v1alpha1$`)
 
-// Read reads an object of v1beta1, or of v1alpha1 by its conversion. No field may be unknown.
+// Read reads a v1beta1 object, or a v1alpha1 object through its conversion. Unknown fields are an error.
 func Read[Alpha, Beta any](tb testing.TB, text []byte, toHub func(context.Context, *Alpha, *Beta) error) *Beta {
 	tb.Helper()
 	out := new(Beta)
@@ -32,7 +32,7 @@ func Read[Alpha, Beta any](tb testing.TB, text []byte, toHub func(context.Contex
 	return out
 }
 
-// manifests returns the valid and the invalid ones of a kind.
+// manifests returns the valid and the invalid manifests of a kind.
 func manifests(tb testing.TB, folder, kind string) []string {
 	tb.Helper()
 	valid, err := filepath.Glob(filepath.Join(folder, kind+"*.yaml"))
@@ -44,7 +44,7 @@ func manifests(tb testing.TB, folder, kind string) []string {
 	return append(valid, invalid...)
 }
 
-// read returns a manifest, and its first line.
+// read returns a manifest and its first line.
 func read(tb testing.TB, file string) (text []byte, first string) {
 	tb.Helper()
 	text, err := os.ReadFile(file) //nolint:gosec // A manifest that was found.
@@ -53,9 +53,9 @@ func read(tb testing.TB, file string) (text []byte, first string) {
 	return text, first
 }
 
-// Examples tests a kind's webhook with the manifests in a folder: it must admit those named <kind>*.yaml without a warning, and
-// answer those named invalid/<kind>-*.yaml as their first lines say, "# refused: TEXT" or "# warned: TEXT". Those of bySchema,
-// without kind and extension, are left out: the schema refuses them, which takes an apiserver.
+// Examples tests a kind's webhook with the manifests in a folder. It must admit those named <kind>*.yaml without a warning, and answer those
+// named invalid/<kind>-*.yaml as their first line says: "# refused: TEXT" or "# warned: TEXT". It leaves out those in bySchema, which are
+// given without kind and extension: the schema rejects them, which needs an apiserver.
 func Examples(t *testing.T, folder, kind string, bySchema []string, answer func(t *testing.T, text []byte) (warnings []string, err error)) {
 	t.Helper()
 	for _, name := range bySchema {
@@ -85,7 +85,7 @@ func Examples(t *testing.T, folder, kind string, bySchema []string, answer func(
 	}
 }
 
-// WithoutGates returns the warnings of an example without those about feature gates that it says must be on.
+// WithoutGates returns an example's warnings without those about feature gates that the example itself says must be on.
 func WithoutGates(example string, warnings []string) []string {
 	return slices.DeleteFunc(slices.Clone(warnings), func(text string) bool {
 		_, gate, found := strings.Cut(text, "feature gate ")
@@ -94,8 +94,8 @@ func WithoutGates(example string, warnings []string) []string {
 	})
 }
 
-// DryRun tests an apiserver, with the kind's schema and webhook, with the same manifests. It leaves out v1alpha1 of a kind that has other
-// versions, which needs a conversion, and ignores warnings.
+// DryRun tests an apiserver that has the kind's schema and webhook, with the same manifests. It leaves out v1alpha1 for kinds with other
+// versions, which would need a conversion, and ignores warnings.
 func DryRun(t *testing.T, c client.Client, namespace, folder, kind string) {
 	t.Helper()
 	files := manifests(t, folder, kind)

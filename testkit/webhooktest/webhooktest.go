@@ -1,5 +1,5 @@
-// Package webhooktest has what tests of workloads' webhooks share: an apiserver for dry runs of pod templates, admission
-// requests, and the manifests of e2e/examples, whose first lines say the expected answer.
+// Package webhooktest has what tests of workload webhooks share: an apiserver for dry runs of pod templates, admission requests, and the
+// manifests in e2e/examples, whose first lines say the expected answer.
 package webhooktest
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// Apiserver returns a fake apiserver with these objects, which defaults the restart policy of a template, refuses an image named
-// "bad", does not answer for one named "down", and counts dry runs of PodTemplates and Jobs.
+// Apiserver returns a fake apiserver with these objects. It defaults the restart policy of templates, rejects an image named "bad", doesn't
+// answer for one named "down", and counts dry runs of PodTemplates and Jobs.
 func Apiserver(known ...client.Object) (c client.Client, asked *int) {
 	asked = new(int)
 	return interceptor.NewClient(fake.NewClientBuilder().WithObjects(known...).Build(), interceptor.Funcs{
@@ -54,7 +54,7 @@ func Apiserver(known ...client.Object) (c client.Client, asked *int) {
 	}), asked
 }
 
-// Requested returns the context of an admission request in testkit.Namespace; old is nil for a create.
+// Requested returns the context of an admission request in testkit.Namespace. old is nil for a create.
 func Requested[T any](tb testing.TB, old *T) context.Context {
 	tb.Helper()
 	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: testkit.Namespace}}

@@ -2,15 +2,12 @@
 //
 // One reconcile is observe, plan, apply, status, as for a CloneSet. The job owns no pods. To learn how an EphemeralJob works, read plan.go.
 //
-// observe.go   reads the job and the pods in its namespace
-// pod.go       relates pods to a job, reads how far its containers are, and maps pod events to jobs
-// plan.go      decides which pods get the containers now, and whether the job has finished
-// apply.go     adds containers, and removes what OpenKruise left on a deleted job
-//
+//	observe.go   reads the job and the pods in its namespace
+//	pod.go       relates pods to a job, reads how far its containers are, and maps pod events to jobs
+//	plan.go      decides which pods get the containers now, and whether the job has finished
+//	apply.go     adds containers, and removes what OpenKruise left on a deleted job
 //	status.go    counts, conditions, events
-//
-// memory.go    remembers the pods for which the apiserver rejected the containers
-//
+//	memory.go    remembers the pods for which the apiserver rejected the containers
 //	webhook.go   validation
 //
 // An ephemeral container can't be removed from a pod. So a pod gets all containers of a job in one write, conditional on the observed version

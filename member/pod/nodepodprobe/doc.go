@@ -2,9 +2,7 @@
 //
 //	observe.go  reads the node, its pods, their PodProbeMarkers, and the NodePodProbe
 //	            (liveness probes are in an annotation of the pod)
-//
-// plan.go     computes the NodePodProbe's spec
-//
+//	plan.go     computes the NodePodProbe's spec
 //	apply.go    writes it as a whole
 //
 // It is the only writer of the spec, so other writers can't cause conflicts, however many pods a PodProbeMarker selects. A change of the pods

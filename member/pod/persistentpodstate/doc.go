@@ -2,16 +2,11 @@
 // back there.
 //
 //	observe.go   reads the PersistentPodState, its workload, pods and nodes
-//
-// plan.go      decides what to remember and forget, and whether to create or delete a generated PersistentPodState
-//
+//	plan.go      decides what to remember and forget, and whether to create or delete a generated PersistentPodState
 //	apply.go     writes generated ones
-//
-// status.go    writes what is remembered to the status
-//
+//	status.go    writes what is remembered to the status
 //	step.go      the step of the pod webhook that uses it
-//
-// target.go    finds the PersistentPodState that targets a workload
+//	target.go    finds the PersistentPodState that targets a workload
 //
 // A reconcile request names a PersistentPodState, and also a workload for which one is generated: both have the same name.
 //
