@@ -24,7 +24,7 @@ type program struct{ cluster, name string }
 // consumption is the CPU time that processes have used.
 type consumption map[program]time.Duration
 
-// consumed returns what all processes of clusters have used since they started.
+// consumed returns the CPU time that all processes of the clusters have used since they started.
 func consumed(clusters []*fleet.Cluster) (consumption, error) {
 	out := consumption{}
 	for _, c := range clusters {
@@ -69,13 +69,13 @@ func (c consumption) of(p program) (sum time.Duration) {
 	return sum
 }
 
-// latency is the sum of a histogram.
+// latency is the count and sum of a histogram.
 type latency struct {
 	count   uint64
 	seconds float64
 }
 
-// latencies are those of an apiserver's admission, conversion and writes.
+// latencies are the latencies of an apiserver's admission, conversion and writes.
 type latencies map[string]latency
 
 func (l latencies) since(before latencies) latencies {
@@ -95,7 +95,7 @@ const (
 	requestMetric    = "apiserver_request_duration_seconds"
 )
 
-// readLatencies reads them from the apiserver's metrics. The metric of writes includes admission, and conversion.
+// readLatencies reads latencies from the apiserver's metrics. The metric for writes includes admission and conversion.
 func readLatencies(ctx context.Context, c *fleet.Cluster) (latencies, error) {
 	text, err := raw(ctx, c, "/metrics")
 	if err != nil {
@@ -150,7 +150,7 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return out
 }
 
-// raw returns what the apiserver answers at a path, which may have a query.
+// raw returns the apiserver's response for a path, which may have a query.
 func raw(ctx context.Context, c *fleet.Cluster, path string) (string, error) {
 	cli, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
@@ -169,14 +169,14 @@ const (
 	workcontents = "workcontents"
 )
 
-// kept is how many objects of a resource are stored, and their length.
+// kept is how many objects of a resource are stored, and their total size in bytes.
 type kept struct{ objects, bytes int }
 
 // storage is what is stored, by resource.
 type storage map[string]kept
 
-// stored returns what the hub stores of its objects. Custom resources are stored in JSON, with their managed fields, as they
-// are served in the version that is stored.
+// stored returns what the hub stores of its objects. Custom resources are stored as JSON with their managed fields, just as they are served
+// in the storage version.
 func (l *load) stored(ctx context.Context) (storage, error) {
 	out := storage{}
 	for resource, group := range map[string]string{

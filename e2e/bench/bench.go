@@ -27,11 +27,11 @@ const (
 	namespace = "bench"
 	imageOld  = "registry.example/app:1.0"
 	imageNew  = "registry.example/app:2.0"
-	// timeout of one measurement.
+	// patience is the timeout of one measurement.
 	patience = 40 * time.Minute
-	// calm is how long there must be no write for a measurement to be over. Counts of rows are written every ten seconds.
+	// calm is how long there must be no writes before a measurement ends. Counts in rows are written every ten seconds.
 	calm = 11 * time.Second
-	// fleetPods is how many pods the UnitedDeployment has.
+	// fleetPods is the number of pods of the UnitedDeployment.
 	fleetPods = 30
 )
 
@@ -45,29 +45,29 @@ type bench struct {
 	out   io.Writer
 	// alone skips the native kinds.
 	alone bool
-	// profiles is a folder for CPU profiles of the manager; empty for none.
+	// profiles is a folder for CPU profiles of the manager. Empty means no profiles.
 	profiles string
 
 	// pods is the number of pods that is being measured.
 	pods int32
 }
 
-// figures are the cost of one action.
+// figures is the cost of one action.
 type figures struct {
 	act string
-	// pods is how many pods the action was about, and beside is as in act.
+	// pods is how many pods the action was about. beside is as in act.
 	pods   int32
 	beside int
 	wall   time.Duration
-	cpu    time.Duration // of the controller's process
-	all    consumption   // of all processes of the cluster
+	cpu    time.Duration // Of the controller's process.
+	all    consumption   // Of all processes of the cluster.
 	memory int64
 	writes []fleet.Count
-	// renewals are writes that renew Leases.
+	// renewals counts the writes that renew Leases.
 	renewals int
 }
 
-// run does all measurements and prints each table as Markdown as soon as it is complete.
+// run makes all measurements, and prints each table as Markdown as soon as it is complete.
 func (b *bench) run(ctx context.Context, p plan) error {
 	if err := b.fleet.Namespace(ctx, namespace, nil); err != nil {
 		return err
@@ -118,16 +118,16 @@ type act struct {
 	by     controller
 	object client.Object
 	do     func(context.Context) error
-	// image is the image of the updated pods when it is done, and pods how many they are.
+	// image is the image of the updated pods when the action is done, and pods is how many these are.
 	image string
 	pods  int32
-	// ended: the pods are to have succeeded, instead of being ready.
+	// ended means that the pods must succeed instead of becoming ready.
 	ended bool
-	// beside is the index of the native action that it is compared with, or none.
+	// beside is the index of the native action to compare with, or none.
 	beside int
 }
 
-// trial compares a kind of ours with the native one, one after the other in the same cluster.
+// trial compares one of our kinds with the native one, one after the other in the same cluster.
 func (b *bench) trial(ctx context.Context, t trial) error {
 	c := b.fleet.West
 	b.pods = t.pods
@@ -167,7 +167,7 @@ func (b *bench) trial(ctx context.Context, t trial) error {
 	return b.clear(ctx, c, "", t.objects()...)
 }
 
-// acts runs all actions on the object of one side.
+// acts runs all actions on one side's object.
 func (b *bench) acts(ctx context.Context, c *fleet.Cluster, t trial, acts []act) ([]figures, error) {
 	out := make([]figures, 0, len(acts))
 	for _, a := range acts {
@@ -183,7 +183,7 @@ func (b *bench) acts(ctx context.Context, c *fleet.Cluster, t trial, acts []act)
 	return out, nil
 }
 
-// controller is the controller's process, and the users that it writes as.
+// controller is the controller's process and the users as which it writes.
 type controller struct {
 	process string
 	users   []string
@@ -194,7 +194,7 @@ func (c controller) wrote(w fleet.Write) bool {
 		slices.ContainsFunc(c.users, func(u string) bool { return strings.HasSuffix(w.User, u) })
 }
 
-// measure runs an action and waits until all pods are ready with an image, or have ended.
+// measure runs an action, and waits until all pods are ready with an image or have finished.
 func (b *bench) measure(ctx context.Context, c *fleet.Cluster, a act) (figures, error) {
 	done := b.stage(fmt.Sprintf("%d pods: %s", b.pods, a.name))
 	f, err := b.measured(ctx, c, a)
@@ -230,8 +230,8 @@ func (b *bench) measured(ctx context.Context, c *fleet.Cluster, a act) (f figure
 	return f, nil
 }
 
-// profile starts CPU profiles of the apiserver, and of the manager if it is what acts, if they are requested. It returns a function
-// that ends them.
+// profile starts CPU profiles of the apiserver, and of the manager if the manager acts, provided that profiles are requested. It returns a
+// function that waits for them.
 func (b *bench) profile(ctx context.Context, c *fleet.Cluster, a act) (end func() error, err error) {
 	name := fmt.Sprintf("%d-%s", b.pods, a.name)
 	apiserver, err := b.profileTo(name+"-"+lab.APIServer, func() (string, error) { return profileAPIServer(ctx, c) })
@@ -247,7 +247,7 @@ func (b *bench) profile(ctx context.Context, c *fleet.Cluster, a act) (end func(
 	return func() error { return errors.Join(apiserver(), manager()) }, nil
 }
 
-// profileTo stores what take returns in the folder for profiles, if there is one, and returns a function that waits for it.
+// profileTo stores the result of take in the folder for profiles, if there is one, and returns a function that waits for it.
 func (b *bench) profileTo(name string, take func() (string, error)) (end func() error, err error) {
 	if b.profiles == "" {
 		return func() error { return nil }, nil
@@ -352,7 +352,7 @@ func (b *bench) change(ctx context.Context, c *fleet.Cluster, o client.Object, e
 	})
 }
 
-// clear removes the workloads except one, and waits until the cluster is at rest.
+// clear removes all workloads except one, and waits until the cluster is at rest.
 func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep string, all ...client.Object) error {
 	for _, o := range all {
 		if o.GetName() == keep {
@@ -382,7 +382,7 @@ func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep string, all ..
 	return b.quiet(ctx)
 }
 
-// table prints the costs of actions.
+// table prints the cost of each action.
 func (b *bench) table(all []figures) {
 	b.printf("\n%d pods; a rollout keeps 80 %% of them ready, unless it updates one at a time. CPU and memory are the controller's process: "+
 		"kube-controller-manager or flotilla-member. The cluster's CPU is that of its control plane, simulated nodes and "+
@@ -407,7 +407,7 @@ func (b *bench) table(all []figures) {
 	}
 }
 
-// processes prints the CPU that each process of the cluster has used, those that used most first.
+// processes prints the CPU time of each process of the cluster, sorted by usage.
 func (b *bench) processes(all []figures) {
 	sum := map[string]time.Duration{}
 	for _, f := range all {
@@ -439,7 +439,7 @@ func (b *bench) summary(native, own []figures) {
 	}
 }
 
-// costs prints what the table does not have about our manager; grown is by how much its heap grew because of the pods.
+// costs prints what the table doesn't say about our manager. grown is how much its heap grew because of the pods.
 func (b *bench) costs(own []figures, quiet figures, grown int64) {
 	var peak int64
 	for _, f := range own {
@@ -455,7 +455,7 @@ func (b *bench) costs(own []figures, quiet figures, grown int64) {
 	b.printf("- A pod takes %d bytes of heap: live heap after garbage collection with all pods, minus that without pods.\n", grown/int64(b.pods))
 }
 
-// hub measures the cost of one UnitedDeployment in one cluster on its hub.
+// hub measures the cost of a UnitedDeployment in one cluster on its hub.
 func (b *bench) hub(ctx context.Context) error {
 	labels := map[string]string{"app": "fleet"}
 	selector := &metav1.LabelSelector{MatchLabels: labels}

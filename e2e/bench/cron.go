@@ -17,24 +17,24 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// crons are many objects with one schedule, of one side.
+// crons are many objects of one side with the same schedule.
 type crons struct {
 	name string
 	by   controller
-	// kind is an empty object, and numbered the one of a number, which is due at that time.
+	// kind is an empty object. numbered returns the i-th object, with the given schedule.
 	kind     client.Object
 	numbered func(i int, schedule string) client.Object
 }
 
-// cronFigures are the cost of one run of each.
+// cronFigures is the cost of one run of each object.
 type cronFigures struct {
 	figures
 
-	created, complete time.Duration // of the last Job, after it was due
+	created, complete time.Duration // Of the last Job, since it was due.
 	quiet             figures
 }
 
-// cronJobs compares AdvancedCronJobs with native CronJobs that are all due in the same second. Their Jobs have one pod each.
+// cronJobs compares AdvancedCronJobs with native CronJobs, all of them due in the same second. Their Jobs have one pod each.
 func (b *bench) cronJobs(ctx context.Context, count int) error {
 	c := b.fleet.West
 	b.pods = int32(count) //nolint:gosec // It is small.
@@ -80,7 +80,7 @@ func (b *bench) cronJobs(ctx context.Context, count int) error {
 	return nil
 }
 
-// due creates the objects of a side and measures the run of each. Those of OpenKruise's kinds are checked by webhooks, which takes long.
+// due creates the objects of one side and measures a run of each. Objects of OpenKruise's kinds pass webhooks, which takes long.
 func (b *bench) due(ctx context.Context, c *fleet.Cluster, side crons, count int) (f cronFigures, err error) {
 	done := b.stage(fmt.Sprintf("%d %s", count, side.name))
 	defer func() { done(err) }()
@@ -136,7 +136,7 @@ func completeJob(o client.Object) bool {
 	})
 }
 
-// clearCrons removes the objects of a side with their Jobs and pods.
+// clearCrons removes the objects of one side with their Jobs and pods.
 func (b *bench) clearCrons(ctx context.Context, c *fleet.Cluster, side crons) error {
 	err := c.Client.DeleteAllOf(ctx, side.kind, client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil {
@@ -145,7 +145,7 @@ func (b *bench) clearCrons(ctx context.Context, c *fleet.Cluster, side crons) er
 	return b.clear(ctx, c, "")
 }
 
-// cronTable prints the cost of one run of each, and of a minute in which nothing is due.
+// cronTable prints the cost of one run of each object, and of a minute in which nothing is due.
 func (b *bench) cronTable(all []cronFigures, count int) {
 	b.printf("\n%d of each, due in the same second, with a Job of one pod. CPU and memory are the controller's process: kube-controller-manager, "+
 		"which also runs the Jobs of both, or flotilla-member. Idle is a minute in which nothing is due.\n\n", count)

@@ -28,13 +28,13 @@ import (
 const (
 	// loadPods is how many pods each UnitedDeployment has, one in each of the two clusters.
 	loadPods = 2
-	// loadName is what the names of all objects begin with, and of their namespaces if each has its own.
+	// loadName is the prefix of the names of all objects, and of their namespaces if each has its own.
 	loadName = "load-"
-	// loadSettle is how long the hub is left alone after its manager was restarted, besides the time until nothing writes.
+	// loadSettle is how long to leave the hub alone after its manager was restarted, in addition to waiting until nothing writes.
 	loadSettle = 10 * time.Second
 )
 
-// load measures a hub with many small objects that all change at once.
+// load measures a hub with many small objects that all change at the same time.
 type load struct {
 	*bench
 	placing
@@ -44,25 +44,25 @@ type load struct {
 	clients int
 }
 
-// placing is the kind of the objects.
+// placing describes the kind of the objects.
 type placing struct {
-	// use is the name of its command.
+	// use is the name of the command for it.
 	use string
-	// kind is what is measured, and resource what etcd holds of it; text describes one.
+	// kind is what is measured. resource is what etcd stores for it. text describes one object.
 	kind, text string
 	resource   schema.GroupVersionResource
-	// rows is how many rows one has.
+	// rows is the number of rows per object.
 	rows int
-	// apart: each is in a namespace of its own.
+	// apart means that each object has its own namespace.
 	apart bool
-	// loadActs are done in this order: first to what is placed alone, created and changed in each cluster by the user, which is what the
-	// acts cost at least.
+	// loadActs returns actions in this order. alone are actions on what is placed without the hub: the user creates and changes it in each
+	// cluster, which is the minimum cost of the acts.
 	loadActs func(*load) (alone, acts []loadAct)
 	// hubFlags, hubValues and memberKinds are as in fleet.Options.
 	hubFlags, hubValues, memberKinds []string
 }
 
-// unitedDeployments are placed by themselves.
+// unitedDeployments are placed by the hub themselves.
 func unitedDeployments() placing {
 	return placing{
 		use: "hub", kind: "UnitedDeployment", resource: appsv1beta1.GroupVersion.WithResource("uniteddeployments"), rows: 2, loadActs: unitedActs,
@@ -70,7 +70,7 @@ func unitedDeployments() placing {
 	}
 }
 
-// newLoadCommand measures on a fleet of its own, because both of its members join by push.
+// newLoadCommand measures on a separate fleet, because both of its members join by push.
 func newLoadCommand(of placing) *cobra.Command {
 	l, keep := &load{bench: &bench{}, placing: of}, false
 	cmd := &cobra.Command{
@@ -78,13 +78,13 @@ func newLoadCommand(of placing) *cobra.Command {
 		Short: "Measure a hub on which many " + of.kind + "s are created and changed at once",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Rollouts have a pod more in each cluster.
+			// A rollout has one more pod in each cluster.
 			nodes := fmt.Sprintf("kwok:%d", l.objects*2*11/10/podsPerNode+1)
 			o := fleet.Options{
 				Prefix: "bench-hub-", Nodes: nodes, Push: true, PatientLeader: true, Profiles: true,
 				HubFlags: of.hubFlags, HubValues: of.hubValues, MemberKinds: of.memberKinds,
 			}
-			// Not the objects of an earlier run alone: a hub pauses withdrawals of that many.
+			// Start from scratch instead of only removing the objects of an earlier run: a hub pauses the withdrawal of that many objects.
 			if err := fleet.Down(cmd.Context(), o); err != nil {
 				return err
 			}
@@ -98,13 +98,13 @@ func newLoadCommand(of placing) *cobra.Command {
 	return cmd
 }
 
-// loadFigures are what one act cost.
+// loadFigures is the cost of one act.
 type loadFigures struct {
 	act string
-	// sent is when the last request of the user was answered, and wall when all objects were ready.
+	// sent is when the user's last request was answered, and wall when all objects were ready.
 	sent, wall time.Duration
 	cpu        consumption
-	memory     int64 // the hub manager's peak
+	memory     int64 // The hub manager's peak.
 	writes     []fleet.Write
 	served     latencies
 }
@@ -112,15 +112,15 @@ type loadFigures struct {
 // loadAct is something that is done to all objects.
 type loadAct struct {
 	name string
-	// in and kind are where and what is watched, and ready reports whether it has all that the act asks for.
+	// in and kind are where and what to watch. ready reports whether an object has everything that the act asks for.
 	in    []*fleet.Cluster
 	kind  client.Object
 	ready func(client.Object) bool
-	// do does it to the object of a name.
+	// do acts on the object with that name.
 	do func(ctx context.Context, name string) error
 }
 
-// unitedActs are those of UnitedDeployments.
+// unitedActs returns the acts on UnitedDeployments.
 func unitedActs(l *load) (alone, acts []loadAct) {
 	hub := l.fleet.Hub.Client
 	acts = []loadAct{
@@ -145,7 +145,7 @@ func unitedActs(l *load) (alone, acts []loadAct) {
 	return alone, acts
 }
 
-// inMembers is an act of the user in one member after the other. It has what it asks for when the Deployments run an image there.
+// inMembers returns an act of the user in one member after the other. It is complete when the Deployments there run an image.
 func (l *load) inMembers(act, image string, do func(context.Context, client.Client, string) error) loadAct {
 	return loadAct{name: act, in: l.fleet.Members(), kind: &appsv1.Deployment{}, ready: readyAlone(image), do: func(ctx context.Context, name string) error {
 		for _, m := range l.fleet.Members() {
@@ -157,7 +157,7 @@ func (l *load) inMembers(act, image string, do func(context.Context, client.Clie
 	}}
 }
 
-// measureLoad does all measurements and prints the tables as Markdown.
+// measureLoad makes all measurements and prints the tables as Markdown.
 func (l *load) measureLoad(ctx context.Context) error {
 	for _, name := range l.namespaces() {
 		if err := l.fleet.Namespace(ctx, name, nil); err != nil {
@@ -193,7 +193,7 @@ func (l *load) measureLoad(ctx context.Context) error {
 	return l.restart(ctx)
 }
 
-// names are those of all objects.
+// names returns the names of all objects.
 func (l *load) names() (out []string) {
 	for i := range l.objects {
 		out = append(out, fmt.Sprintf("%s%03d", loadName, i))
@@ -201,7 +201,7 @@ func (l *load) names() (out []string) {
 	return out
 }
 
-// namespaces are those of all objects.
+// namespaces returns the namespaces of all objects.
 func (l *load) namespaces() []string {
 	if l.apart {
 		return l.names()
@@ -209,7 +209,7 @@ func (l *load) namespaces() []string {
 	return []string{namespace}
 }
 
-// in is the namespace of all objects, or all namespaces.
+// in returns the namespace of all objects, or all namespaces.
 func (l *load) in() string {
 	if l.apart {
 		return metav1.NamespaceAll
@@ -217,7 +217,7 @@ func (l *load) in() string {
 	return namespace
 }
 
-// clear deletes what was created alone, and waits until the pods are gone.
+// clear deletes what was created without the hub, and waits until the pods are gone.
 func (l *load) clear(ctx context.Context) (err error) {
 	done := l.stage("delete the Deployments")
 	defer func() { done(err) }()
@@ -248,7 +248,7 @@ func (l *load) clear(ctx context.Context) (err error) {
 	return errors.Join(err, l.quiet(ctx))
 }
 
-// print prints the tables, also of the acts before one that failed.
+// print prints the tables. After a failed act, they contain the acts before it.
 func (l *load) print(base, all []loadFigures, stored []storage) {
 	l.printLoad(slices.Concat(base, all))
 	if len(all) == 0 {
@@ -259,7 +259,7 @@ func (l *load) print(base, all []loadFigures, stored []storage) {
 	l.printStored(all, stored)
 }
 
-// await waits until all objects are settled. It does not wait for a manager that has ended.
+// await waits until all objects are settled. It gives up if a manager has ended.
 func (l *load) await(ctx context.Context, watches []*watch) error {
 	var ended error
 	ctx, cancel := context.WithCancel(ctx)
@@ -282,7 +282,7 @@ func (l *load) await(ctx context.Context, watches []*watch) error {
 	return cmp.Or(ended, err)
 }
 
-// act does one thing to all objects, and waits until all are ready and nothing writes.
+// act performs one act on all objects, and waits until all are ready and nothing writes.
 func (l *load) act(ctx context.Context, a loadAct) (f loadFigures, err error) {
 	done := l.stage(fmt.Sprintf("%d objects: %s", l.objects, a.name))
 	defer func() { done(err) }()
@@ -338,7 +338,7 @@ func (l *load) act(ctx context.Context, a loadAct) (f loadFigures, err error) {
 	return f, err
 }
 
-// sample is what processes and the hub's apiserver have counted at one time.
+// sample holds the counters of processes and of the hub's apiserver at one time.
 type sample struct {
 	at     time.Time
 	cpu    consumption
@@ -366,7 +366,7 @@ func (l *load) look(ctx context.Context) (s sample, err error) {
 	return s, nil
 }
 
-// restart restarts the hub's manager, which should not write anything.
+// restart restarts the hub's manager, which should not write anything then.
 func (l *load) restart(ctx context.Context) (err error) {
 	done := l.stage("restart of the hub's manager")
 	defer func() { done(err) }()
@@ -388,7 +388,7 @@ func (l *load) restart(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// Events of the core group are those of leader election.
+	// Events in the core group come from leader election.
 	counts := fleet.Tally(writes, func(w fleet.Write) bool { return ours(w) && w.Resource != "events" })
 	n := 0
 	for _, c := range counts {
@@ -401,7 +401,7 @@ func (l *load) restart(ctx context.Context) (err error) {
 	return nil
 }
 
-// loadDeployment is what one of the objects has in each of the two clusters.
+// loadDeployment returns what one of the objects runs in each of the two clusters.
 func loadDeployment(name, image string) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
@@ -416,7 +416,7 @@ func loadDeployment(name, image string) *appsv1.Deployment {
 	}
 }
 
-// loadObject is one of the objects: a Deployment in each of the two clusters, with one pod each.
+// loadObject returns one of the objects: a Deployment in each of the two clusters, with one pod each.
 func loadObject(name, image string) *appsv1beta1.UnitedDeployment {
 	d := loadDeployment(name, image)
 	d.Spec.Replicas = nil
@@ -435,7 +435,7 @@ func loadObject(name, image string) *appsv1beta1.UnitedDeployment {
 	}
 }
 
-// readyAlone returns whether a Deployment has an image, and its pod is ready.
+// readyAlone reports whether a Deployment has an image and its pod is ready.
 func readyAlone(image string) func(client.Object) bool {
 	return func(o client.Object) bool {
 		d, ok := o.(*appsv1.Deployment)
@@ -447,7 +447,7 @@ func readyAlone(image string) func(client.Object) bool {
 	}
 }
 
-// readyEverywhere returns whether all clusters run a UnitedDeployment with an image, and all of its pods are ready.
+// readyEverywhere reports whether all clusters run a UnitedDeployment with an image and all of its pods are ready.
 func readyEverywhere(image string) func(client.Object) bool {
 	return func(o client.Object) bool {
 		ud, ok := o.(*appsv1beta1.UnitedDeployment)
@@ -459,8 +459,8 @@ func readyEverywhere(image string) func(client.Object) bool {
 	}
 }
 
-// ours selects the writes of our managers that succeeded. lab.Write does not know a dry run: all creations of PodTemplates are
-// dry runs, and a review is not stored.
+// ours selects the successful writes of our managers. lab.Write doesn't show whether a write is a dry run: all creations of PodTemplates are
+// dry runs, and reviews are not stored.
 func ours(w fleet.Write) bool { return w.Ours() && !w.Renewal() && w.Succeeded() }
 
 func ofHub(w fleet.Write) bool { return w.Cluster == fleet.HubName && ours(w) && !asks(w.Resource) }
@@ -471,7 +471,7 @@ func asks(resource string) bool {
 
 func (l *load) perObject(n int) float64 { return float64(n) / float64(l.objects) }
 
-// each prints a row of a table with the same figure of each act.
+// each prints a table row with the same figure for each act.
 func (l *load) each(all []loadFigures, what string, figure func(loadFigures) string) {
 	l.printf("| %s |", what)
 	for _, f := range all {
@@ -480,7 +480,7 @@ func (l *load) each(all []loadFigures, what string, figure func(loadFigures) str
 	l.printf("\n")
 }
 
-// head prints the head of a table: columns for what is measured, then those of each act.
+// head prints the head of a table: columns for what is measured, then one for each act.
 func (l *load) head(all []loadFigures, left []string, figures ...string) {
 	for _, c := range left {
 		l.printf("| %s ", c)
@@ -545,10 +545,10 @@ func count(writes []fleet.Write, keep func(fleet.Write) bool) (n int) {
 	return n
 }
 
-// wrote is a kind of writes.
+// wrote identifies a kind of write.
 type wrote struct{ what, by, in string }
 
-// printWrites prints what our managers wrote in the hub and in the members, by object.
+// printWrites prints what our managers wrote in the hub and in the members, per object.
 func (l *load) printWrites(all []loadFigures) {
 	l.printf("\nWrites per %s, and bytes sent in each. PodTemplates are dry runs, and reviews are not stored.\n\n", l.kind)
 	l.head(all, []string{"", "by", "in"}, "writes", "bytes")
@@ -581,12 +581,12 @@ func most(counts []fleet.Count) (n int) {
 	return n
 }
 
-// order is the place of a cluster in tables.
+// order returns the position of a cluster in tables.
 func (l *load) order(cluster string) int {
 	return slices.IndexFunc(l.fleet.Clusters(), func(c *fleet.Cluster) bool { return c.Name == cluster })
 }
 
-// rare is how many requests for each object are too few for a line in the table of latencies.
+// rare is how many requests per object are too few for a line in the table of latencies.
 const rare = 0.2
 
 func (l *load) printLatencies(all []loadFigures) {

@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	// pullTime is how long a simulated daemon takes to pull all images that it is asked for at once.
+	// pullTime is how long a simulated daemon takes to pull all images that are requested at the same time.
 	pullTime = time.Second
-	// pullImages is how many images a list has.
+	// pullImages is the number of images in a list.
 	pullImages = 3
-	// silence is how long a job waits for a node that does not answer.
+	// silence is how long a job waits for a node that doesn't answer.
 	silence = 2 * time.Minute
 )
 
-// pulled is the cost of lists of images.
+// pulled is the cost of pulling lists of images.
 type pulled struct {
 	figures
 
 	nodes, images int
-	answered      time.Duration // until all nodes but the silent one had all images
-	daemons       int           // writes of daemons
+	answered      time.Duration // Until all nodes except the silent one had all images.
+	daemons       int           // Writes of daemons.
 }
 
-// pulls measures lists of images on many nodes, each with a client that watches and writes its NodeImage as a node daemon does.
+// pulls measures lists of images on many nodes. Each node has a client that watches and writes its NodeImage as a node daemon does.
 func (b *bench) pulls(ctx context.Context, count int) error {
 	c := b.fleet.West
 	b.pods = int32(count) //nolint:gosec // It is small.
@@ -57,7 +57,7 @@ func (b *bench) pulls(ctx context.Context, count int) error {
 	silent := nodes[len(nodes)-1]
 	ctx, stop := context.WithCancel(ctx)
 	daemons, working := errgroup.WithContext(ctx)
-	quiet := make(chan struct{}) // The last node answers no more once it is closed.
+	quiet := make(chan struct{}) // The last node stops answering once it is closed.
 	for _, node := range nodes {
 		mute := quiet
 		if node != silent {
@@ -119,8 +119,8 @@ func (b *bench) nodeImages(ctx context.Context, c *fleet.Cluster, want int) (nam
 	return names, b.quiet(ctx)
 }
 
-// simulateDaemon writes the status of one NodeImage as the daemon of its node does: one write when pulls begin, and one when they have
-// ended. It ends with ctx, and answers no more when mute is closed.
+// simulateDaemon writes the status of one NodeImage as the node's daemon does: one write when pulls begin, and one when they have finished.
+// It ends with ctx, and stops answering when mute is closed.
 func simulateDaemon(ctx context.Context, c *fleet.Cluster, node string, mute <-chan struct{}) error {
 	for ctx.Err() == nil {
 		w, err := c.Client.Watch(ctx, &appsv1beta1.NodeImageList{}, client.MatchingFields{"metadata.name": node})
@@ -139,8 +139,8 @@ func simulateDaemon(ctx context.Context, c *fleet.Cluster, node string, mute <-c
 	return nil
 }
 
-// answer follows a watch until it ends. Only the daemon writes the status, so what it wrote last counts, not what the watch shows, which
-// may be older.
+// answer follows a watch until it ends. Only the daemon writes the status, so its last write counts, not what the watch shows, which may be
+// older.
 func answer(ctx context.Context, c *fleet.Cluster, w apiwatch.Interface, mute <-chan struct{}) (err error) {
 	var last *appsv1beta1.NodeImage
 	var due <-chan time.Time
@@ -189,8 +189,8 @@ func unpulled(n *appsv1beta1.NodeImage) bool {
 	return false
 }
 
-// report writes the status with all images that are not pulled in a phase, if that changes it, and returns the NodeImage with that
-// status.
+// report writes the status with all images that are not pulled in the given phase, if that changes the status. It returns the NodeImage with
+// that status.
 func report(ctx context.Context, c *fleet.Cluster, n *appsv1beta1.NodeImage, phase appsv1beta1.ImagePullPhase) (*appsv1beta1.NodeImage, error) {
 	next := n.DeepCopy()
 	next.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
@@ -226,7 +226,7 @@ func report(ctx context.Context, c *fleet.Cluster, n *appsv1beta1.NodeImage, pha
 	return next, client.IgnoreNotFound(c.Client.Status().Patch(ctx, next, client.MergeFrom(n)))
 }
 
-// pull measures lists of images from their creation to their completion.
+// pull measures lists of images from creation to completion.
 func (b *bench) pull(ctx context.Context, c *fleet.Cluster, name string, lists, nodes, missing int) (p pulled, err error) {
 	done := b.stage(fmt.Sprintf("%d nodes: %s", nodes, name))
 	defer func() { done(err) }()
@@ -280,7 +280,7 @@ func (b *bench) pull(ctx context.Context, c *fleet.Cluster, name string, lists, 
 	return p, b.clearPulls(ctx, c)
 }
 
-// listOf is the list of a number in an act, pulled on so many nodes at a time.
+// listOf returns the i-th list in an act, pulled on parallel nodes at a time.
 func listOf(act string, i int, parallel int32) *appsv1beta1.ImageListPullJob {
 	job := &appsv1beta1.ImageListPullJob{ObjectMeta: meta(oursName + "-" + strconv.Itoa(i))}
 	for n := range pullImages {
@@ -303,7 +303,7 @@ func (b *bench) clearPulls(ctx context.Context, c *fleet.Cluster) error {
 	return b.quiet(ctx)
 }
 
-// pullTable prints the cost of each act, and of a minute of rest.
+// pullTable prints the cost of each act, and of a minute at rest.
 func (b *bench) pullTable(all []pulled, idle figures) {
 	b.printf("\nLists of %d images whose parallelism is the number of nodes. The nodes' daemons are simulated: each has a watch of its own and takes %s for what "+
 		"it is asked for at once. CPU and memory are flotilla-member's.\n\n", pullImages, pullTime)

@@ -1,9 +1,10 @@
-// Bench compares the cost of Flotilla with that of the native kinds in the same run, on a fleet of the lab: a CloneSet of
-// 1,000 and of 5,000 pods with a Deployment, a StatefulSet of 1,000 parallel pods and a DaemonSet on 500 nodes with those of
-// Kubernetes; the rollout of each, and ours at rest. It also measures what an event of a node causes among 50
-// DaemonSets, the pod webhook with 5,000 pods, 1,000 AdvancedCronJobs that are due at once beside native CronJobs, and the cost of one UnitedDeployment on its hub. It prints the tables of docs/operate/sizing.md.
+// Bench compares the cost of Flotilla with that of the native kinds in the same run, on a fleet of the lab: a CloneSet with 1,000 and with
+// 5,000 pods with a Deployment, a StatefulSet with 1,000 parallel pods and a DaemonSet on 500 nodes with those of Kubernetes. It measures the
+// rollout of each, and ours at rest. It also measures what a node event causes among 50 DaemonSets, the pod webhook with 5,000 pods, 1,000
+// AdvancedCronJobs that are due at once beside native CronJobs, and the cost of one UnitedDeployment on its hub. It prints the tables in
+// docs/operate/sizing.md.
 //
-// Its commands hub and propagation measure a hub on which hundreds of UnitedDeployments or of Propagations change at once.
+// Its commands hub and propagation measure a hub on which hundreds of UnitedDeployments or Propagations change at once.
 //
 //	make bench-scale
 //	make bench-hub
@@ -38,11 +39,10 @@ func main() {
 	}
 }
 
-// podsPerNode is the capacity of a node of the lab.
+// podsPerNode is the capacity of a lab node.
 const podsPerNode = 110
 
-// What can be measured besides the hub: kinds, and what events of a node cause among many DaemonSets, and what the
-// pod webhook costs.
+// What can be measured besides the hub: kinds, what node events cause among many DaemonSets, and what the pod webhook costs.
 const (
 	cloneSet     = "cloneset"
 	statefulSet  = "statefulset"
@@ -54,18 +54,18 @@ const (
 	imagePull    = "imagepulljob"
 )
 
-// all are those that are measured unless some are named: not imagePull, with which each node has a NodeImage.
+// all returns what is measured by default. imagePull is not part of it: with it, each node has a NodeImage.
 func all() []string {
 	return []string{cloneSet, statefulSet, daemonSet, broadcastJob, cronJob, nodeEvents, podWebhook}
 }
 
-// plan is what is measured.
+// plan is what to measure.
 type plan struct {
 	kinds []string
-	// pods are the sizes of the CloneSet, stateful is the StatefulSet's.
+	// pods holds the sizes of the CloneSet. stateful is the size of the StatefulSet.
 	pods     []int32
 	stateful int32
-	// nodes is how many the DaemonSet and the BroadcastJob run on.
+	// nodes is how many nodes the DaemonSet and the BroadcastJob run on.
 	nodes int
 	// crons is how many AdvancedCronJobs and native CronJobs are due at once.
 	crons int
@@ -83,8 +83,8 @@ func (p plan) check() error {
 	return nil
 }
 
-// room is how many nodes the fleet's members have from the beginning: a tenth more than pods need, so that no pod waits for
-// the end of another one. The DaemonSet's nodes are added later.
+// room returns how many nodes the fleet's members have from the start: a tenth more than pods need, so that no pod waits for another one to
+// end. The DaemonSet's nodes are added later.
 func (p plan) room() string {
 	most := int32(fleetPods)
 	if p.has(cloneSet) && len(p.pods) > 0 {
@@ -134,7 +134,7 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// on runs measurements on a fleet, which it removes in the end unless it is to be kept.
+// on runs measurements on a fleet. It removes the fleet in the end, unless keep is set.
 func (b *bench) on(cmd *cobra.Command, o fleet.Options, keep bool, run func(context.Context) error) error {
 	printer := lab.NewPrinter(cmd.ErrOrStderr(), term.IsTerminal(int(os.Stderr.Fd())), nil)
 	defer printer.Close()

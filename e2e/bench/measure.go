@@ -20,22 +20,22 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// spent is what a process used: CPU time since its start, and its peak of memory since the last call of usage.
+// spent is what a process used: CPU time since its start, and its peak memory since the last call of usage.
 type spent struct {
 	cpu  time.Duration
 	peak int64
 }
 
-// ticks is how many clock ticks the kernel counts in a second; Linux has 100 on all platforms that Go runs on.
+// ticks is the number of clock ticks per second. Linux has 100 on all platforms that Go runs on.
 const ticks = 100
 
-// processCPU is the CPU time that a process has used.
+// processCPU returns the CPU time that a process has used.
 func processCPU(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read usage: %w", err)
 	}
-	// The name in parentheses may hold anything; user and system time are the 12th and 13th field after it.
+	// The name in parentheses may contain anything. User and system time are the 12th and 13th field after it.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	var total int64
 	for _, f := range fields[11:13] {
@@ -48,7 +48,7 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(total) * time.Second / ticks, nil
 }
 
-// usage reads what a process used, and resets its peak.
+// usage returns what a process has used, and resets its memory peak.
 func usage(pid int) (spent, error) {
 	cpu, err := processCPU(pid)
 	if err != nil {
@@ -68,14 +68,14 @@ func usage(pid int) (spent, error) {
 			s.peak = kib << 10
 		}
 	}
-	// 5 resets the peak to the present usage.
+	// 5 resets the peak to the current usage.
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
 		return spent{}, fmt.Errorf("reset peak of memory: %w", err)
 	}
 	return s, nil
 }
 
-// liveHeap is how many bytes of a manager's heap are in use after a garbage collection.
+// liveHeap returns how many bytes of a manager's heap are in use after a garbage collection.
 func liveHeap(ctx context.Context, m *fleet.Manager) (int64, error) {
 	for range 2 { // The second collection empties pools.
 		if _, err := m.Profile(ctx, "heap?gc=1"); err != nil {
@@ -95,8 +95,8 @@ func liveHeap(ctx context.Context, m *fleet.Manager) (int64, error) {
 	return 0, errors.New("read metrics: go_memstats_heap_alloc_bytes is missing")
 }
 
-// watch counts the objects of one kind in a namespace, or in all, and those that are settled, through an informer: it continues when
-// the apiserver ends a watch that is too slow for a thousand objects at once, and costs the apiserver nearly nothing.
+// watch counts the objects of one kind in a namespace, or in all, and the settled ones among them, through an informer. It continues when the
+// apiserver ends a watch that is too slow for a thousand objects at once, and costs the apiserver almost nothing.
 type watch struct {
 	clock   clock.PassiveClock
 	end     context.CancelFunc
@@ -104,7 +104,7 @@ type watch struct {
 	settled func(client.Object) bool
 
 	mu      sync.Mutex
-	objects map[types.UID]bool // whether it is settled
+	objects map[types.UID]bool // Whether the object is settled.
 	good    int
 	changed chan struct{}
 }
@@ -113,7 +113,7 @@ func newWatch(ctx context.Context, c *fleet.Cluster, kind client.Object, settled
 	return newWatchIn(ctx, c, namespace, kind, settled)
 }
 
-// newWatchIn is newWatch for the objects of another namespace, or of all.
+// newWatchIn is like newWatch, for another namespace or for all.
 func newWatchIn(ctx context.Context, c *fleet.Cluster, in string, kind client.Object, settled func(client.Object) bool) (*watch, error) {
 	objects, err := cache.New(c.Config, cache.Options{
 		Scheme: c.Client.Scheme(), DefaultNamespaces: map[string]cache.Config{in: {}}, DefaultTransform: cache.TransformStripManagedFields(),
@@ -178,7 +178,7 @@ func (w *watch) set(o any, there bool) {
 	}
 }
 
-// await waits until exactly total objects are there, want of them settled, and returns how long that took.
+// await waits until exactly total objects exist and want of them are settled, and returns how long that took.
 func (w *watch) await(ctx context.Context, want, total int) (time.Duration, error) {
 	began := w.clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -202,7 +202,7 @@ func (w *watch) count() (good, all int) {
 	return w.good, len(w.objects)
 }
 
-// readyPod returns whether a pod is ready with an image.
+// readyPod reports whether a pod is ready with an image.
 func readyPod(image string) func(client.Object) bool {
 	return func(o client.Object) bool {
 		p, ok := o.(*corev1.Pod)
@@ -218,7 +218,7 @@ func readyPod(image string) func(client.Object) bool {
 	}
 }
 
-// pause waits, and says whether it could.
+// pause waits, and reports whether it waited for the full length.
 func pause(ctx context.Context, length time.Duration) bool {
 	timer := clock.RealClock{}.NewTimer(length)
 	defer timer.Stop()

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// nodeSets is how many DaemonSets there are; everywhere is how many of them run on all nodes. Each of the others
-	// selects a label of its own, that no node has at first.
+	// nodeSets is the number of DaemonSets, and everywhere is how many of them run on all nodes. Each of the others selects its own label, which
+	// no node has at first.
 	nodeSets, everywhere = 50, 10
-	// ground is the label of nodes that a measurement has created.
+	// ground is the label of nodes that a measurement created.
 	ground = "bench.example/ground"
 	// asked is the label that DaemonSets select.
 	asked = "bench.example/set"
 )
 
-// daemons measures DaemonSets, as planned: many while a node changes, and one on many nodes compared with the native one,
-// and a BroadcastJob.
+// daemons makes the planned measurements of DaemonSets: many while a node changes, one on many nodes compared with the native one, and a
+// BroadcastJob.
 func (b *bench) daemons(ctx context.Context, p plan) error {
 	c := b.fleet.West
 	if err := b.clearNodes(ctx, c); err != nil { // Remove what an interrupted run left.
@@ -61,7 +61,7 @@ func (b *bench) daemons(ctx context.Context, p plan) error {
 	return b.clearNodes(ctx, c)
 }
 
-// addNodes creates nodes until a cluster has that many, waits until all are ready, and returns how many it has.
+// addNodes creates nodes until a cluster has want nodes, waits until all are ready, and returns how many it has.
 func (b *bench) addNodes(ctx context.Context, c *fleet.Cluster, want int) (count int32, err error) {
 	done := b.stage(fmt.Sprintf("%d nodes", want))
 	defer func() { done(err) }()
@@ -95,7 +95,7 @@ func (b *bench) addNodes(ctx context.Context, c *fleet.Cluster, want int) (count
 	return int32(len(list.Items)), b.quiet(ctx) //nolint:gosec // There are hundreds of nodes.
 }
 
-// clearNodes removes the nodes that measurements have created.
+// clearNodes removes the nodes that measurements created.
 func (b *bench) clearNodes(ctx context.Context, c *fleet.Cluster) error {
 	if err := c.Client.DeleteAllOf(ctx, &corev1.Node{}, client.HasLabels{ground}); err != nil {
 		return fmt.Errorf("remove nodes: %w", err)
@@ -103,7 +103,7 @@ func (b *bench) clearNodes(ctx context.Context, c *fleet.Cluster) error {
 	return b.quiet(ctx)
 }
 
-// simulated is a node that the lab simulates, like those that it has from the beginning.
+// simulated returns a node that the lab simulates, like those that it has from the start.
 func simulated(name string) *corev1.Node {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("8Gi"),
@@ -118,7 +118,7 @@ func simulated(name string) *corev1.Node {
 	}
 }
 
-// event is a change of the node, and how many DaemonSets it concerns.
+// event is a change of the node, and the number of DaemonSets that it concerns.
 type event struct {
 	what     string
 	concerns int
@@ -178,7 +178,7 @@ func (b *bench) nodeEvents(ctx context.Context, c *fleet.Cluster) (err error) {
 	return b.clear(ctx, c, "", sets...)
 }
 
-// numbered is one of many DaemonSets.
+// numbered returns one of many DaemonSets.
 func numbered(i int) *appsv1beta1.DaemonSet {
 	name := "many-" + strconv.Itoa(i)
 	labels := map[string]string{"app": name}
@@ -192,9 +192,9 @@ func numbered(i int) *appsv1beta1.DaemonSet {
 	return set
 }
 
-// events are the changes of a node from its creation to its deletion.
+// events returns the changes of a node from its creation to its deletion.
 func events(c *fleet.Cluster, node *corev1.Node) []event {
-	// A new object each time: fields that others have removed would stay in an object that is read into again.
+	// Use a new object each time: reading into an existing object keeps fields that others have removed.
 	read := func(ctx context.Context) (*corev1.Node, error) {
 		out := &corev1.Node{}
 		return out, c.Client.Get(ctx, client.ObjectKeyFromObject(node), out)
@@ -239,7 +239,7 @@ func events(c *fleet.Cluster, node *corev1.Node) []event {
 	}
 }
 
-// reconciles is how often the controller of DaemonSets has reconciled one.
+// reconciles returns how often the DaemonSet controller has reconciled.
 func reconciles(ctx context.Context, m *fleet.Manager) (int, error) {
 	text, err := m.Metrics(ctx)
 	if err != nil {

@@ -30,21 +30,21 @@ import (
 )
 
 const (
-	// guardedSets are Deployments with a WorkloadSpread and a PodUnavailableBudget each, of guardedPods pods.
+	// guardedSets is the number of Deployments that have a WorkloadSpread and a PodUnavailableBudget each. Each has guardedPods pods.
 	guardedSets = 49
 	guardedPods = 82
-	// webhookPods are those of the Deployment that is created with and without the webhook, webhookRounds how often.
+	// webhookPods is the number of pods of the Deployment that is created with and without the webhook, webhookRounds times each.
 	webhookPods   = 1000
 	webhookRounds = 2
-	// evictions are how many pods of each Deployment are evicted: as many as its budget allows.
+	// evictions is how many pods of each Deployment are evicted: as many as its budget allows.
 	evictions = 8
-	// metrics of the manager.
+	// Metrics of the manager.
 	createdSeconds = "flotilla_pod_webhook_seconds"
 	guardedSeconds = "flotilla_pod_guard_seconds"
 )
 
-// podWebhook measures what the pod webhook costs who creates pods, and how long its answers take, with some 5,000 pods, 50 WorkloadSpreads
-// and 50 PodUnavailableBudgets.
+// podWebhook measures what the pod webhook costs the creator of pods, and how long its responses take, with some 5,000 pods, 50
+// WorkloadSpreads and 50 PodUnavailableBudgets.
 func (b *bench) podWebhook(ctx context.Context) error {
 	c, all := b.fleet.West, int32(guardedSets*guardedPods+webhookPods)
 	measured := deploymentOf(nativeName, webhookPods)
@@ -68,7 +68,7 @@ func (b *bench) podWebhook(ctx context.Context) error {
 	create := act{name: "create Deployment", by: byDeployments(), object: measured, image: imageOld, pods: all, do: func(ctx context.Context) error {
 		return b.createAll(ctx, c, []client.Object{measured})
 	}}
-	// Of the others the table has what kube-controller-manager writes, of these what the manager does.
+	// For the other actions the table shows what kube-controller-manager writes, for these what the manager does.
 	sent := create
 	sent.name, sent.by = "create Deployment with the webhook", b.byOurs()
 	var plain, guarded []figures
@@ -136,7 +136,7 @@ func (b *bench) podWebhook(ctx context.Context) error {
 	return b.removeAll(ctx, c, slices.Concat(objects, sets, []client.Object{measured}))
 }
 
-// once measures an action, and removes what it made unless keep is nil.
+// once measures an action, and then removes made unless it is nil.
 func (b *bench) once(ctx context.Context, c *fleet.Cluster, a act, made client.Object) (figures, error) {
 	f, err := b.measure(ctx, c, a)
 	f.pods = webhookPods
@@ -156,7 +156,7 @@ func deploymentOf(name string, pods int32) *appsv1.Deployment {
 	}}
 }
 
-// spreadOf spreads half of a Deployment's pods to a subset with a limit, so that each of these takes a place.
+// spreadOf spreads half of a Deployment's pods to a subset with a limit, so that each of them takes a place.
 func spreadOf(name string) client.Object {
 	return &appsv1beta1.WorkloadSpread{ObjectMeta: meta(name), Spec: appsv1beta1.WorkloadSpreadSpec{
 		TargetRef: appsv1beta1.WorkloadSpreadTarget{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: name},
@@ -182,7 +182,7 @@ func (b *bench) createAll(ctx context.Context, c *fleet.Cluster, all []client.Ob
 	return nil
 }
 
-// removeAll removes objects, and waits until the pods of those that have some are gone and nothing is written.
+// removeAll removes objects, and waits until their pods are gone and nothing is written.
 func (b *bench) removeAll(ctx context.Context, c *fleet.Cluster, all []client.Object) error {
 	for _, o := range all {
 		if err := client.IgnoreNotFound(c.Client.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationForeground))); err != nil {
@@ -202,7 +202,7 @@ func (b *bench) removeAll(ctx context.Context, c *fleet.Cluster, all []client.Ob
 	return errors.Join(err, b.quiet(ctx))
 }
 
-// opened waits until pods are sent to the webhook, or not any more, and nothing is written.
+// opened waits until pods are sent to the webhook, or no longer sent, and nothing is written.
 func (b *bench) opened(ctx context.Context, c *fleet.Cluster, open bool) error {
 	err := fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
 		configs := &admissionv1.MutatingWebhookConfigurationList{}
@@ -224,7 +224,7 @@ func (b *bench) evict(ctx context.Context, c *fleet.Cluster, sets []client.Objec
 		return 0, 0, answers, err
 	}
 	config := clientrest.CopyConfig(c.Config)
-	config.QPS = -1 // What is measured is the webhook, not the client's own limit.
+	config.QPS = -1 // The webhook is measured, not the client's own limit.
 	unlimited, err := client.New(config, client.Options{Scheme: c.Client.Scheme()})
 	if err != nil {
 		return 0, 0, answers, fmt.Errorf("make client: %w", err)
@@ -273,7 +273,7 @@ func walls(all []figures) string {
 	return strings.Join(out, ", ")
 }
 
-// histogram counts answers by the upper bound of their bucket, in seconds, each bucket with those below.
+// histogram counts responses by the upper bound of their bucket in seconds. Each bucket includes those below it.
 type histogram map[float64]uint64
 
 // readHistogram reads a histogram without labels from a manager's metrics.
@@ -292,7 +292,7 @@ func readHistogram(ctx context.Context, m *fleet.Manager, name string) (histogra
 		for _, bucket := range m.GetHistogram().GetBucket() {
 			out[bucket.GetUpperBound()] += bucket.GetCumulativeCount()
 		}
-		out[math.Inf(1)] = m.GetHistogram().GetSampleCount() // Also if the text has that bucket.
+		out[math.Inf(1)] = m.GetHistogram().GetSampleCount() // Even if the text has that bucket.
 	}
 	return out, nil
 }
@@ -311,7 +311,7 @@ func (h histogram) since(before histogram) histogram {
 	return out
 }
 
-// below is the lowest bound that a part of the answers do not exceed.
+// below returns the lowest bound that a fraction of the responses don't exceed.
 func (h histogram) below(part float64) float64 {
 	out := math.Inf(1)
 	for bound, n := range h {
@@ -322,7 +322,7 @@ func (h histogram) below(part float64) float64 {
 	return out
 }
 
-// String says how long half of the answers took at most, and 99 of 100.
+// String says how long 50% and 99% of the responses took at most.
 func (h histogram) String() string {
 	return fmt.Sprintf("p50 below %.1f ms, p99 below %.1f ms (%d answers)", h.below(0.5)*1000, h.below(0.99)*1000, h[math.Inf(1)])
 }

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// propagated is how many objects each Propagation places in each of the two clusters.
+	// propagated is the number of objects that each Propagation places in each of the two clusters.
 	propagated = 2
-	// loadLabel is a label of what the user creates alone, with the name of the object that it stands for.
+	// loadLabel is a label of what the user creates without the hub. Its value is the name of the object that it stands for.
 	loadLabel = "load"
 )
 
-// propagations place a Deployment and its ConfigMap, in a namespace of its own.
+// propagations place a Deployment and its ConfigMap. Each Propagation has its own namespace.
 func propagations() placing {
 	return placing{
 		use: "propagation", kind: "Propagation", resource: fleetv1alpha1.GroupVersion.WithResource("propagations"), rows: 2 * propagated, apart: true,
@@ -35,7 +35,8 @@ func propagations() placing {
 	}
 }
 
-// propagationActs are those of Propagations. A change of an object does not show in its Propagation at once, so that one is seen in the members.
+// propagationActs returns the acts on Propagations. A change of an object doesn't show in its Propagation at once, so that act is observed in
+// the members.
 func propagationActs(l *load) (alone, acts []loadAct) {
 	hub := l.fleet.Hub
 	template := func(name, image string) *appsv1.Deployment {
@@ -64,7 +65,7 @@ func propagationActs(l *load) (alone, acts []loadAct) {
 	return alone, acts
 }
 
-// placedEverywhere returns whether both clusters have applied all objects of a Propagation, which are healthy.
+// placedEverywhere reports whether both clusters have applied all objects of a Propagation, and these are healthy.
 func placedEverywhere(o client.Object) bool {
 	p, ok := o.(*fleetv1alpha1.Propagation)
 	if !ok {

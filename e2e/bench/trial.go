@@ -17,13 +17,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// trial compares a kind of ours with the native one: the actions on an object of each, in this order.
+// trial compares one of our kinds with the native one: the actions on an object of each, in this order.
 type trial struct {
 	pods         int32
 	native, ours []act
 }
 
-// objects returns both.
+// objects returns both objects.
 func (t trial) objects() []client.Object {
 	return []client.Object{t.native[0].object, t.ours[0].object}
 }
@@ -31,21 +31,21 @@ func (t trial) objects() []client.Object {
 // imageNewest is for a second update.
 const imageNewest = "registry.example/app:3.0"
 
-// fewPods is how many pods of a StatefulSet are updated one at a time. Kubernetes 1.36 can't do more unless the
-// gate MaxUnavailableStatefulSet is on, and a thousand would take most of an hour.
+// fewPods is how many pods of a StatefulSet are updated one at a time. Kubernetes 1.36 can't update more at a time unless the feature gate
+// MaxUnavailableStatefulSet is on, and a thousand pods would take most of an hour.
 const fewPods = 50
 
-// update is a change of the image, with other fields that the object needs.
+// update is a change of the image, and of other fields that the object needs.
 type update struct {
 	name, image string
 	also        func()
-	// pods is how many pods it is about; 0 means all.
+	// pods is how many pods it is about. 0 means all.
 	pods int32
-	// beside is the index of the native action that it is compared with.
+	// beside is the index of the native action to compare with.
 	beside int
 }
 
-// none means no action to compare with.
+// none means that there is no action to compare with.
 const none = -1
 
 // budget is how many pods may be unavailable in a rollout.
@@ -55,7 +55,7 @@ func podLabels() map[string]string { return map[string]string{"app": "bench"} }
 
 func selector() *metav1.LabelSelector { return &metav1.LabelSelector{MatchLabels: podLabels()} }
 
-// podTemplate is that of all pods, without what an in-place update needs.
+// podTemplate returns the template of all pods, without what an in-place update needs.
 func podTemplate() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: podLabels()},
@@ -63,14 +63,14 @@ func podTemplate() corev1.PodTemplateSpec {
 	}
 }
 
-// gated is the template of pods that are updated in place, for a kind whose users set the readiness gate.
+// gated returns the template of pods that are updated in place, for a kind whose users set the readiness gate.
 func gated() corev1.PodTemplateSpec {
 	t := podTemplate()
 	t.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}
 	return t
 }
 
-// meta is the metadata of one of the two objects of a trial, which also distinguishes their pods.
+// meta returns the metadata of one of a trial's two objects. It also distinguishes their pods.
 func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 
 const (
@@ -78,18 +78,18 @@ const (
 	oursName   = "ours"
 )
 
-// byNative is kube-controller-manager, as the users of some of its controllers.
+// byNative returns kube-controller-manager, with the users of some of its controllers.
 func byNative(parts ...string) controller {
 	return controller{process: lab.ControllerManager, users: append(parts, "system:kube-controller-manager")}
 }
 
-// byOurs is the member's manager.
+// byOurs returns the member's manager.
 func (b *bench) byOurs() controller {
 	name := b.fleet.West.Manager.Name
 	return controller{process: name, users: []string{":" + fleet.Namespace + ":" + name}}
 }
 
-// steps are the creation of an object with that many pods, and its updates. template is the object's own.
+// steps returns the creation of an object with that many pods, and its updates. template is the object's own template.
 func (b *bench) steps(kind string, by controller, o client.Object, template *corev1.PodTemplateSpec, pods int32, updates ...update) []act {
 	c := b.fleet.West
 	out := make([]act, 0, 1+len(updates))
@@ -168,7 +168,7 @@ func (b *bench) ofStatefulSet(pods int32) trial {
 	}
 }
 
-// ofDaemonSet compares a DaemonSet with the native one, on that many nodes.
+// ofDaemonSet compares a DaemonSet with the native one, on the given number of nodes.
 func (b *bench) ofDaemonSet(nodes int32) trial {
 	native := &appsv1.DaemonSet{ObjectMeta: meta(nativeName), Spec: appsv1.DaemonSetSpec{
 		Selector: selector(), Template: podTemplate(),
@@ -192,7 +192,7 @@ func (b *bench) ofDaemonSet(nodes int32) trial {
 	}
 }
 
-// ofBroadcastJob compares a BroadcastJob, which runs to its end, with the creation of a native DaemonSet, on that many nodes.
+// ofBroadcastJob compares a BroadcastJob, which runs to completion, with the creation of a native DaemonSet, on the given number of nodes.
 func (b *bench) ofBroadcastJob(nodes int32) trial {
 	native := &appsv1.DaemonSet{ObjectMeta: meta(nativeName), Spec: appsv1.DaemonSetSpec{Selector: selector(), Template: podTemplate()}}
 	job := &appsv1beta1.BroadcastJob{ObjectMeta: meta(oursName), Spec: appsv1beta1.BroadcastJobSpec{Template: podTemplate()}}
@@ -206,7 +206,7 @@ func (b *bench) ofBroadcastJob(nodes int32) trial {
 	return t
 }
 
-// donePod reports whether a pod is as an action wants it.
+// donePod returns a function that reports whether a pod is in the state that the action wants.
 func (a act) donePod() func(client.Object) bool {
 	if !a.ended {
 		return readyPod(a.image)

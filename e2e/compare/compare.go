@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// tolerance is by how much a figure may be worse.
+	// tolerance is how much worse a figure may be.
 	tolerance = 0.10
-	// noise is by how much runs of the same code differ at most. A recorded figure that is so close to the new one is kept, so
-	// that recording changes what has changed.
+	// noise is the maximum difference between runs of the same code. A recorded figure that is this close to the new one is kept, so that
+	// recording changes only what has really changed.
 	noise = 0.02
-	// module is left out of the names of packages.
+	// module is the prefix that is removed from the names of packages.
 	module = "github.com/flotilla-io/flotilla/"
 )
 
 const hint = "if that is meant, run make bench-record, commit the file that it changes, and say in the commit why"
 
-// figures are those of benchmarks, by name and unit. Less is better in all units.
+// figures are the figures of benchmarks, by name and unit. In all units, less is better.
 type figures map[string]map[string]float64
 
-// read returns the figures of the output of go test -bench, and the times per operation. Of several results of one benchmark it
-// takes the least. Of one that has figures of its own it takes only those: what it allocates to count them does not matter. The
-// format is that of golang.org/x/perf/benchfmt, which is not used because it requires newer modules than the product has.
+// read returns the figures in the output of go test -bench, and the times per operation. If a benchmark has several results, it takes the
+// lowest. If a benchmark reports its own figures, it takes only those: what the benchmark allocates to count them doesn't matter. The format
+// is that of golang.org/x/perf/benchfmt, which is not used because it requires newer modules than the product has.
 func read(in io.Reader) (figures, map[string]time.Duration, error) {
 	all, times, folder := figures{}, map[string]time.Duration{}, ""
 	lines := bufio.NewScanner(in)
@@ -43,7 +43,7 @@ func read(in io.Reader) (figures, map[string]time.Duration, error) {
 			folder = strings.TrimPrefix(pkg, module)
 			continue
 		}
-		// A name, how often it ran, and pairs of value and unit. What a benchmark logs may begin like that.
+		// A name, the number of iterations, and pairs of value and unit. A benchmark's log may begin the same way.
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 4 || len(fields)%2 != 0 || !strings.HasPrefix(fields[0], "Benchmark") {
 			continue
@@ -60,7 +60,7 @@ func read(in io.Reader) (figures, map[string]time.Duration, error) {
 			switch unit := fields[i+1]; unit {
 			case "ns/op":
 				times[name] = time.Duration(value)
-			case "MB/s": // The same as the time.
+			case "MB/s": // Equivalent to the time.
 			default:
 				if least, found := all[name][unit]; !found || value < least {
 					all[name][unit] = value
@@ -82,13 +82,13 @@ func read(in io.Reader) (figures, map[string]time.Duration, error) {
 	return all, times, nil
 }
 
-// own reports whether a benchmark counts a figure itself, other than what go test -benchmem counts.
+// own reports whether a benchmark counts a figure itself, instead of go test -benchmem.
 func own(unit string) bool { return unit != "B/op" && unit != "allocs/op" }
 
 // worse reports whether a figure is worse than tolerated.
 func worse(before, now float64) bool { return now > before*(1+tolerance) }
 
-// check returns an error that names all that differs: figures that are worse, and what was added or removed.
+// check returns an error that names all differences: worse figures, and what was added or removed.
 func check(recorded, now figures) error {
 	var problems []string
 	each(recorded, now, func(name, unit string, before, is float64, was, there bool) {
@@ -108,7 +108,7 @@ func check(recorded, now figures) error {
 		len(problems), 100*tolerance, strings.Join(problems, "\n  "), hint)
 }
 
-// each calls do with all figures in order, those that are recorded and those of now.
+// each calls do for all figures in order, with the recorded and the current value.
 func each(recorded, now figures, do func(name, unit string, before, is float64, was, there bool)) {
 	for _, name := range sortedKeys(recorded, now) {
 		for _, unit := range sortedKeys(recorded[name], now[name]) {
@@ -125,7 +125,7 @@ func sortedKeys[V any](a, b map[string]V) []string {
 	return slices.Compact(keys)
 }
 
-// number is without the digits that don't count.
+// number formats a number without insignificant digits.
 func number(n float64) string {
 	if n == math.Trunc(n) || n >= 1000 {
 		return fmt.Sprintf("%.0f", n)
@@ -141,7 +141,7 @@ func change(before, now float64) string {
 	return fmt.Sprintf(", %+.0f %%", percent)
 }
 
-// printAll prints each figure beside the recorded one, and the times.
+// printAll prints each figure next to the recorded one, and the times.
 func printAll(out io.Writer, recorded, now figures, times map[string]time.Duration) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "benchmark\tfigure\trecorded\tnow\t")
@@ -167,7 +167,7 @@ func printAll(out io.Writer, recorded, now figures, times map[string]time.Durati
 	}
 }
 
-// steady returns the figures of now, but the recorded ones where the difference is noise.
+// steady returns the current figures, but keeps recorded ones if the difference is noise.
 func steady(recorded, now figures) figures {
 	out := figures{}
 	each(recorded, now, func(name, unit string, before, is float64, was, there bool) {
@@ -185,7 +185,7 @@ func steady(recorded, now figures) figures {
 	return out
 }
 
-// load reads recorded figures; none are recorded if there is no file.
+// load reads recorded figures. Without the file there are none.
 func load(file string) (figures, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,6 @@
-// Compare reads the output of benchmarks and fails if a figure that hardly depends on the machine is more than a tenth
-// worse than the recorded one: allocations and bytes per operation, and what a benchmark counts itself, such as writes per
-// pod. Times are printed only. With -record it stores the figures instead.
+// Compare reads the output of benchmarks, and fails if a figure that hardly depends on the machine is more than a tenth worse than the
+// recorded one: allocations and bytes per operation, and what a benchmark counts itself, such as writes per pod. Times are only printed. With
+// -record it stores the figures instead.
 //
 //	make bench-compare
 //	make bench-record

@@ -16,13 +16,14 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// spreadNamespace is where the WorkloadSpread is, since the workload of its example has the labels of the UnitedDeployment's.
+// spreadNamespace is the namespace of the WorkloadSpread. It is separate because the workload in its example has the same labels as the
+// UnitedDeployment's.
 const spreadNamespace = "demo-spread"
 
-// shopNamespace is a namespace of the team to which a Secret is distributed.
+// shopNamespace is a namespace of the team that gets the Secret.
 const shopNamespace = "demo-shop"
 
-// spreadOut creates a CloneSet that is a template, and the WorkloadSpread that places it.
+// spreadOut creates a template CloneSet, and the WorkloadSpread that places it.
 func (s *story) spreadOut(ctx context.Context) error {
 	if err := s.cleanSpread(ctx); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (s *story) scaleIn(ctx context.Context) error {
 	return s.awaitSpread(ctx, 5, 0)
 }
 
-// awaitSpread waits until that many pods are in east and west, and the hub counts them as available.
+// awaitSpread waits until east and west have that many pods, and the hub counts them as available.
 func (s *story) awaitSpread(ctx context.Context, east, west int) error {
 	set := &appsv1beta1.CloneSet{}
 	err := fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
@@ -131,7 +132,7 @@ func (s *story) cleanSpread(ctx context.Context) error {
 	})
 }
 
-// distribute creates a Secret for the namespaces of a team in all clusters of a tier.
+// distribute creates a Secret that is distributed to the namespaces of a team in all clusters of a tier.
 func (s *story) distribute(ctx context.Context) error {
 	if err := s.fleet.Namespace(ctx, shopNamespace, map[string]string{"team": "shop"}); err != nil {
 		return err

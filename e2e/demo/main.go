@@ -1,6 +1,6 @@
-// Demo brings up a fleet on this machine and shows one UnitedDeployment run in it: spread over two clusters, updated in
-// place, scaled, reported back; then a CloneSet that a WorkloadSpread places, and a Secret that is distributed. Each step is checked; the first that fails ends the demonstration with the
-// reason and the path of the logs.
+// Demo brings up a fleet on this machine and shows a UnitedDeployment in it: spread over two clusters, updated in place, scaled, and reported
+// back. Then it shows a CloneSet that a WorkloadSpread places, and a Secret that is distributed. Each step is checked. The first failure ends
+// the demonstration, with the reason and the path of the logs.
 //
 //	go run ./e2e/demo up                   # make demo
 //	go run ./e2e/demo up --nodes real      # make demo NODES=real

@@ -29,7 +29,7 @@ const (
 	example   = "uniteddeployment-two-clusters.yaml"
 	namespace = "default"
 	name      = "web"
-	// patience is the timeout of one step; on an idle machine each takes some seconds.
+	// patience is the timeout of one step. On an idle machine each step takes a few seconds.
 	patience = 2 * time.Minute
 )
 
@@ -38,12 +38,12 @@ type story struct {
 	out   io.Writer
 	live  bool
 	clock clock.Clock
-	// real is true if the nodes are real, so that both images must exist: the first and the one to update to.
+	// real is true if the nodes are real. Then both images must exist: the first one, and the one to update to.
 	real            bool
 	image, newImage string
 
 	fleet *fleet.Fleet
-	// before are the pods before the update, by cluster and name.
+	// before holds the pods before the update, by cluster and name.
 	before map[string]types.UID
 }
 
@@ -77,7 +77,7 @@ func (s *story) run(ctx context.Context) error {
 	return nil
 }
 
-// say drops an error: the demonstration continues if its output can't be written.
+// say ignores errors: the demonstration continues if its output can't be written.
 func (s *story) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
 
 // bringUp starts the fleet, and builds missing programs.
@@ -91,7 +91,7 @@ func (s *story) bringUp(ctx context.Context) error {
 		MemberGates:  []string{"ResourceDistributionGate=true"},
 		MemberFlags:  []string{"--resourcedistribution-secrets=registry"},
 		MemberValues: []string{"--set", "resourceDistribution.secrets={registry}"},
-		// Faster than the defaults, so that a fleet that was killed is soon Ready again.
+		// Faster than the defaults, so that a killed fleet is Ready again soon.
 		Heartbeat: &fleetv1alpha1.Heartbeat{LeaseSeconds: 3, FailAfterSeconds: 12, RecoverAfterSeconds: 3},
 	}
 	if s.real {
@@ -117,7 +117,7 @@ func build(ctx context.Context) error {
 	return nil
 }
 
-// joined shows what the hub knows of its members.
+// joined shows what the hub knows about its members.
 func (s *story) joined(ctx context.Context) error {
 	for _, c := range s.fleet.Members() {
 		mc := &fleetv1alpha1.MemberCluster{}
@@ -143,7 +143,7 @@ func (s *story) spread(ctx context.Context) error {
 	return s.await(ctx, settled(map[string]int32{fleet.EastName: 6, fleet.WestName: 4}, nil))
 }
 
-// withImage sets an image that the nodes have in the example.
+// withImage sets an image that the nodes have.
 func (s *story) withImage(o *unstructured.Unstructured) {
 	path := []string{"spec", "template", "spec", "containers"}
 	switch {
@@ -154,7 +154,7 @@ func (s *story) withImage(o *unstructured.Unstructured) {
 	}
 	containers, _, err := unstructured.NestedSlice(o.Object, path...)
 	if err != nil || len(containers) == 0 {
-		return // The apiserver then refuses it.
+		return // The apiserver then rejects it.
 	}
 	if first, ok := containers[0].(map[string]any); ok {
 		first["image"], first["imagePullPolicy"] = s.image, string(corev1.PullIfNotPresent) // No registry has it.
@@ -229,8 +229,7 @@ func (s *story) update(ctx context.Context) error {
 	return nil
 }
 
-// updatedPods checks that no pod was recreated, and that as many as desired had their container restarted
-// once with the new image.
+// updatedPods checks that no pod was recreated, and that the desired number of pods had their container restarted once with the new image.
 func (s *story) updatedPods(ctx context.Context, want map[string]int32) error {
 	got, all := map[string]int32{}, 0
 	err := s.eachPod(ctx, func(c *fleet.Cluster, p *corev1.Pod) error {
@@ -261,7 +260,7 @@ func (s *story) updatedPods(ctx context.Context, want map[string]int32) error {
 	return nil
 }
 
-// scale grows the object by its scale subresource's field.
+// scale scales the object through spec.replicas.
 func (s *story) scale(ctx context.Context) error {
 	err := s.change(ctx, func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 16 })
 	if err != nil {
@@ -299,8 +298,8 @@ func (s *story) report(ctx context.Context) error {
 	return nil
 }
 
-// settled returns what is missing until every cluster runs the desired number of ready pods, that many of them updated (nil:
-// all), and the hub's status has it for the present generation.
+// settled returns what is missing until every cluster runs the desired number of ready pods, the given number of them are updated (nil means
+// all), and the hub's status reports this for the current generation.
 func settled(want, updated map[string]int32) func(*appsv1beta1.UnitedDeployment) string {
 	return func(ud *appsv1beta1.UnitedDeployment) string {
 		if ud.Status.ObservedGeneration != ud.Generation {
@@ -374,7 +373,7 @@ func (s *story) eachPod(ctx context.Context, do func(*fleet.Cluster, *corev1.Pod
 	return nil
 }
 
-// logs returns where the logs are.
+// logs returns the location of the logs.
 func (s *story) logs() string {
 	if s.fleet == nil {
 		return "Logs: go run ./e2e/lab logs hub (or east, west)"
@@ -386,7 +385,7 @@ func (s *story) logs() string {
 	return strings.Join(lines, "\n")
 }
 
-// goOn prints what to run next.
+// goOn prints commands to try next.
 func (s *story) goOn() {
 	kubectl := filepath.Join(s.fleet.Hub.Lab.Bin.Dir, "kubectl")
 	s.say(`

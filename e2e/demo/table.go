@@ -11,14 +11,13 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// plainEvery is the minimal interval of lines in plain output, if something changed.
+// plainEvery is the minimum interval between lines in plain output, if something changed.
 const plainEvery = 500 * time.Millisecond
 
-// A row that wraps would take two lines, of which redrawing would clear one.
+// A row that wraps would take two lines, and redrawing would clear only one of them.
 const noWrap, wrap = "\x1b[?7l", "\x1b[?7h"
 
-// table shows a UnitedDeployment by cluster and subset while it changes: redrawn in place on a terminal, a line for each
-// change otherwise.
+// table shows a UnitedDeployment by cluster and subset while it changes: redrawn in place on a terminal, otherwise one line per change.
 type table struct {
 	out   io.Writer
 	live  bool

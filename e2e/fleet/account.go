@@ -15,7 +15,7 @@ import (
 // tokenLife is longer than any lab runs.
 const tokenLife = 30 * 24 * time.Hour
 
-// Token returns a token of a ServiceAccount.
+// Token returns a token for a ServiceAccount.
 func (c *Cluster) Token(ctx context.Context, namespace, account string, life time.Duration) (string, error) {
 	sa := &corev1.ServiceAccount{}
 	sa.Namespace, sa.Name = namespace, account

@@ -18,10 +18,10 @@ type Write struct {
 	lab.Write
 }
 
-// Mark is the time from which to count writes. All clusters are on this machine, so they share its clock.
+// Mark returns the time from which to count writes. All clusters are on this machine, so they share its clock.
 func Mark() time.Time { return clock.RealClock{}.Now() }
 
-// Writes returns what was written in all clusters since, oldest first in each.
+// Writes returns all writes in all clusters since the given time, oldest first in each cluster.
 func (f *Fleet) Writes(since time.Time) ([]Write, error) {
 	var out []Write
 	for _, c := range f.Clusters() {
@@ -36,7 +36,7 @@ func (f *Fleet) Writes(since time.Time) ([]Write, error) {
 	return out, nil
 }
 
-// Requests returns the reads and writes of one cluster since then.
+// Requests returns the reads and writes in one cluster since the given time.
 func (c *Cluster) Requests(since time.Time) ([]Write, error) {
 	reads, err := c.Lab.Reads(since)
 	if err != nil {
@@ -68,7 +68,7 @@ func (w Write) Renewal() bool {
 // Succeeded reports whether the request was granted.
 func (w Write) Succeeded() bool { return w.Code < 300 }
 
-// Count is how many equal writes there were.
+// Count is the number of equal writes.
 type Count struct {
 	Cluster, User, Verb, Resource string
 	Writes, Bytes                 int
@@ -78,7 +78,7 @@ func (c Count) String() string {
 	return fmt.Sprintf("%4d x %s %s by %s in %s (%d bytes)", c.Writes, c.Verb, c.Resource, c.User, c.Cluster, c.Bytes)
 }
 
-// Tally counts writes by cluster, user, verb and resource, the most frequent first. keep selects those that count; nil means all.
+// Tally counts writes by cluster, user, verb and resource, most frequent first. keep selects the writes to count. Nil means all.
 func Tally(writes []Write, keep func(Write) bool) []Count {
 	var out []Count
 	for _, w := range writes {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// install renders a chart for a manager that runs outside the cluster, and applies it: CRDs first. flags are helm's.
+// install renders a chart for a manager that runs outside the cluster and applies it, CRDs first. flags are flags for helm.
 func (f *Fleet) install(ctx context.Context, c *Cluster, chart string, flags ...string) error {
 	port, err := c.Lab.Port(ctx, portWebhook)
 	if err != nil {

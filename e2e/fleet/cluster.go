@@ -33,15 +33,15 @@ import (
 // fieldOwner is the field manager of applied manifests.
 const fieldOwner = client.FieldOwner("fleet")
 
-// poll is how often a condition is checked that can't be watched.
+// poll is how often a condition that can't be watched is checked.
 const poll = 100 * time.Millisecond
 
-// Cluster is a cluster of the lab, with a client of an administrator and the manager that runs beside it or in it.
+// Cluster is a lab cluster, with an administrator's client and the manager that runs beside it or in it.
 type Cluster struct {
 	// Name is hub, east or west.
 	Name string
 	Lab  *lab.Cluster
-	// Config and Client are an administrator's, without a rate limit.
+	// Config and Client are for an administrator, without a rate limit.
 	Config *rest.Config
 	Client client.WithWatch
 	// Manager is flotilla-hub or flotilla-member.
@@ -51,7 +51,7 @@ type Cluster struct {
 	root string
 }
 
-// Scheme returns the kinds that clients of a fleet know.
+// Scheme returns the types that clients of a fleet know.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s),
@@ -70,7 +70,7 @@ func newCluster(name, root string, c *lab.Cluster) (*Cluster, error) {
 	return &Cluster{Name: name, Lab: c, Config: cfg, Client: cli, root: root}, nil
 }
 
-// NewClient returns a client of any user that knows our kinds.
+// NewClient returns a client for any user that knows our kinds.
 func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 	scheme, err := Scheme()
 	if err != nil {
@@ -83,15 +83,15 @@ func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 	return cli, nil
 }
 
-// UID is the cluster's identity: the UID of its namespace kube-system.
+// UID returns the cluster's identity: the UID of its namespace kube-system.
 func (c *Cluster) UID(ctx context.Context) (types.UID, error) {
 	ns := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 	err := c.Client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, ns)
 	return ns.UID, err
 }
 
-// ApplyFile applies the objects of a manifest by server-side apply, each after edit (which may be nil), and returns them
-// as the apiserver answered.
+// ApplyFile applies the objects in a manifest by server-side apply, each after edit (which may be nil), and returns them as the apiserver
+// returned them.
 func (c *Cluster) ApplyFile(ctx context.Context, file string, edit func(*unstructured.Unstructured)) ([]*unstructured.Unstructured, error) {
 	objects, err := DecodeFile(file)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *Cluster) ApplyFile(ctx context.Context, file string, edit func(*unstruc
 	return objects, nil
 }
 
-// Apply applies one object and fills it with the answer.
+// Apply applies one object and fills it with the response.
 func (c *Cluster) Apply(ctx context.Context, o *unstructured.Unstructured) error {
 	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), fieldOwner, client.ForceOwnership)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *Cluster) Apply(ctx context.Context, o *unstructured.Unstructured) error
 	return nil
 }
 
-// DecodeFile reads the objects of a file, as Decode does.
+// DecodeFile decodes the objects in a file, like Decode.
 func DecodeFile(file string) ([]*unstructured.Unstructured, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -130,7 +130,7 @@ func DecodeFile(file string) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// Decode reads the objects of a manifest; documents without content are left out.
+// Decode decodes the objects in a manifest. It skips empty documents.
 func Decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
@@ -149,7 +149,7 @@ func Decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Mend starts those of the cluster's programs and nodes that do not run, and waits until its manager is ready.
+// Mend starts the cluster's programs and nodes that are not running, and waits until its manager is ready.
 func (c *Cluster) Mend(ctx context.Context) error {
 	if err := c.startMissing(ctx); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (c *Cluster) Mend(ctx context.Context) error {
 	return c.Manager.Start(ctx)
 }
 
-// StopControlPlane stops the cluster's apiserver, and those of its programs that are clients of it.
+// StopControlPlane stops the cluster's apiserver, and the programs that are its clients.
 func (c *Cluster) StopControlPlane(ctx context.Context) error {
 	for _, name := range []string{lab.Simulator, lab.Scheduler, lab.ControllerManager, lab.APIServer} {
 		if err := c.Lab.StopComponent(ctx, name); err != nil {
@@ -167,13 +167,13 @@ func (c *Cluster) StopControlPlane(ctx context.Context) error {
 	return nil
 }
 
-// StartControlPlane starts what StopControlPlane stopped, and waits until the apiserver is ready. The others were stopped
-// with it because they would reconnect only half a minute after an outage of a few seconds.
+// StartControlPlane starts what StopControlPlane stopped, and waits until the apiserver is ready. The apiserver's clients are stopped too,
+// because after an outage of a few seconds they would reconnect only half a minute later.
 func (c *Cluster) StartControlPlane(ctx context.Context) error { return c.startMissing(ctx) }
 
 func (c *Cluster) startMissing(ctx context.Context) error {
 	nodes := c.Lab.RealNodes()
-	for _, name := range c.Lab.Missing() { // In the order of their start.
+	for _, name := range c.Lab.Missing() { // In start order.
 		start := c.Lab.StartComponent
 		if slices.Contains(nodes, name) {
 			start = c.Lab.StartNode
@@ -185,7 +185,7 @@ func (c *Cluster) startMissing(ctx context.Context) error {
 	return nil
 }
 
-// releaseLease clears the holder of a manager's Lease; a missing Lease is success.
+// releaseLease clears the holder of a manager's Lease. A missing Lease is not an error.
 func (c *Cluster) releaseLease(ctx context.Context, name string) error {
 	lease := &coordinationv1.Lease{}
 	lease.Namespace, lease.Name = Namespace, name
@@ -196,12 +196,12 @@ func (c *Cluster) releaseLease(ctx context.Context, name string) error {
 	return nil
 }
 
-// Await polls until done returns true; done also returns what it waits for, for the error.
+// Await polls until done returns true. done also returns what it waits for, which becomes part of the error.
 func Await(ctx context.Context, limit time.Duration, done func(context.Context) (bool, string)) error {
 	last := ""
 	err := wait.PollUntilContextTimeout(ctx, poll, limit, true, func(ctx context.Context) (bool, error) {
 		ok, waits := done(ctx)
-		if ctx.Err() == nil { // Otherwise it is only that the timeout is over.
+		if ctx.Err() == nil { // Otherwise the error only says that the time is over.
 			last = waits
 		}
 		return ok, nil
@@ -212,8 +212,8 @@ func Await(ctx context.Context, limit time.Duration, done func(context.Context) 
 	return nil
 }
 
-// SnapshotEtcd copies the data of the cluster's etcd into a new folder. etcd is killed for it and starts again, which takes less
-// than a second: asked to end, it would wait for its clients.
+// SnapshotEtcd copies the data of the cluster's etcd to a new folder. etcd is killed for this and starts again, which takes less than a
+// second. A graceful shutdown would wait for its clients.
 func (c *Cluster) SnapshotEtcd(ctx context.Context, to string) error {
 	if err := c.killEtcd(ctx); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (c *Cluster) SnapshotEtcd(ctx context.Context, to string) error {
 	return errors.Join(os.CopyFS(to, os.DirFS(c.etcdData())), c.Lab.StartComponent(ctx, lab.Etcd))
 }
 
-// RestoreEtcd replaces the data of the cluster's etcd with a snapshot. The control plane is stopped before, and stays so.
+// RestoreEtcd replaces the data of the cluster's etcd with a snapshot. It stops the control plane first, and doesn't start it again.
 func (c *Cluster) RestoreEtcd(ctx context.Context, from string) error {
 	if err := errors.Join(c.StopControlPlane(ctx), c.killEtcd(ctx)); err != nil {
 		return err
@@ -240,5 +240,5 @@ func (c *Cluster) killEtcd(ctx context.Context) error {
 	return etcd.Kill(ctx)
 }
 
-// etcdData is the data folder of the cluster's etcd.
+// etcdData returns the data folder of the cluster's etcd.
 func (c *Cluster) etcdData() string { return filepath.Join(c.Lab.Dir, "etcd") }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Dice returns random numbers for a test, from a seed that the test logs and that FLOTILLA_E2E_SEED sets.
+// Dice returns a source of random numbers for a test. The test logs its seed, and FLOTILLA_E2E_SEED sets it.
 func Dice(tb testing.TB) *rand.Rand {
 	tb.Helper()
 	seed := uint64(Mark().UnixNano())

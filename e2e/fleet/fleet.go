@@ -19,10 +19,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// Namespace is where the charts are installed, in every cluster.
+// Namespace is the namespace in which the charts are installed, in every cluster.
 const Namespace = "flotilla-system"
 
-// Names of the clusters, without Options.Prefix; those of the members are their names on the hub as well.
+// Names of the clusters, without Options.Prefix. The members have the same names on the hub.
 const (
 	HubName  = "hub"
 	EastName = "east"
@@ -31,58 +31,59 @@ const (
 
 const (
 	defaultNodes = "kwok:6"
-	// hubNodes are for the hub's manager, where managers run in pods.
+	// hubNodes is the node for the hub's manager, if managers run in pods.
 	hubNodes = "real:1"
 )
 
 //nolint:gochecknoglobals // Constants of this machine.
 var (
-	// patience is the timeout of one action, which takes a second on an idle machine.
+	// patience is the timeout of one action. On an idle machine an action takes a second.
 	patience = testtimeout.Scale(2 * time.Minute)
-	// installation is the timeout of a chart whose pods have to become ready, of images that a new node loads, beside other clusters that start.
+	// installation is the timeout of installing a chart whose pods have to become ready, from images that a new node loads, while other clusters
+	// start.
 	installation = testtimeout.Scale(5 * time.Minute)
 )
 
-// Options describe a fleet. The zero value is the demonstration's.
+// Options describe a fleet. The zero value is the demonstration's fleet.
 type Options struct {
-	// Prefix comes before the names of the clusters in the lab, such as "e2e-", so that fleets don't conflict.
+	// Prefix is put before the names of the lab clusters, such as "e2e-", so that fleets don't conflict.
 	Prefix string
-	// Nodes are those of each member, as lab.Config takes them: by default "kwok:6", six simulated ones in three zones, with
-	// the managers as processes beside the clusters. With real ones, such as "real:2", the managers run in pods, installed by
-	// helm from our images, and the hub has a real node for its own.
+	// Nodes are the nodes of each member, in the format of lab.Config. The default is "kwok:6": six simulated nodes in three zones, with the
+	// managers as processes beside the clusters. With real nodes, such as "real:2", the managers run in pods, installed by helm from our images,
+	// and the hub has a real node for its manager.
 	Nodes string
-	// FeatureGates are gates of Kubernetes in each cluster, as lab.Config takes them.
+	// FeatureGates are Kubernetes feature gates for each cluster, in the format of lab.Config.
 	FeatureGates []string
-	// MemberValues are helm's flags for the member charts besides those of every installation here.
+	// MemberValues are flags for helm for the member charts, in addition to those of every installation here.
 	MemberValues []string
-	// HubValues are helm's flags for the hub's chart likewise, and HubFlags those of a manager that runs beside the hub's cluster.
+	// HubValues are the same for the hub's chart. HubFlags are flags of a manager that runs beside the hub's cluster.
 	HubValues, HubFlags []string
 	// MemberGates are feature gates of members, as Name=true.
 	MemberGates []string
-	// MemberKinds are hub.kinds of the members' charts, as flag --hub-kinds has them.
+	// MemberKinds are hub.kinds of the members' charts, in the format of flag --hub-kinds.
 	MemberKinds []string
-	// MemberFlags are flags of the members' managers that run beside their clusters, which get none from the chart's values.
+	// MemberFlags are flags of members' managers that run beside their clusters. These don't get any from the chart's values.
 	MemberFlags []string
-	// Push lets both members join by push. Otherwise east joins by pull, so that a fleet has one of each.
+	// Push makes both members join by push. Otherwise east joins by pull, so that a fleet has one of each.
 	Push bool
-	// Heartbeat replaces that of the MemberClusters in e2e/examples; nil keeps it.
+	// Heartbeat replaces the heartbeat of the MemberClusters in e2e/examples. Nil keeps it.
 	Heartbeat *fleetv1alpha1.Heartbeat
-	// Volumes provisions volumes for PVCs in the members while the tests of Main run: package volume.
+	// Volumes provisions volumes for PVCs in the members while the tests of Main run, using package volume.
 	Volumes bool
-	// PatientLeader lets managers keep their Leases on a machine that is too busy to renew them in time, as in a benchmark: no
-	// one restarts a manager that ended because it lost its Lease.
+	// PatientLeader lets managers keep their Leases on a machine that is too busy to renew them in time, as in a benchmark: nothing restarts a
+	// manager that ended because it lost its Lease.
 	PatientLeader bool
-	// Profiles lets the managers serve profiles, for Manager.Profile.
+	// Profiles makes the managers serve profiles, for Manager.Profile.
 	Profiles bool
 	// Programs returns the programs of the clusters; nil means lab.Binaries.
 	Programs func(context.Context, lab.Progress) (lab.Bin, error)
 	// Managers builds the managers in bin/ while the clusters start; nil means that they are already built.
 	Managers func(context.Context) error
-	// Progress is called with each stage.
+	// Progress is called for each stage.
 	Progress lab.Progress
 }
 
-// Fleet is a hub and its members. Its methods may be called concurrently.
+// Fleet is a hub and its members. Its methods are safe for concurrent use.
 type Fleet struct {
 	Hub, East, West *Cluster
 	// Root is the repository's folder.
@@ -94,7 +95,7 @@ type Fleet struct {
 	bin     lab.Bin
 	// pods is true if the managers run in pods.
 	pods bool
-	// archives are the files of the images that are loaded into real nodes.
+	// archives are the files with the images that are loaded into real nodes.
 	archives []string
 }
 
@@ -104,11 +105,11 @@ func (f *Fleet) Members() []*Cluster { return []*Cluster{f.East, f.West} }
 // Clusters returns all clusters.
 func (f *Fleet) Clusters() []*Cluster { return []*Cluster{f.Hub, f.East, f.West} }
 
-// Up starts a fleet and returns when both members are Ready on the hub. What runs is kept; what was killed
-// is started with its data; a manager whose program was rebuilt is restarted. A fleet of which a cluster is missing
-// is created from scratch. After an error the next Up continues, and Down removes what exists.
+// Up starts a fleet, and returns when both members are Ready on the hub. It keeps what runs, restarts what was killed with its data, and
+// restarts managers whose program was rebuilt. If one of the clusters is missing, it creates the fleet from scratch. After an error, another
+// Up continues, and Down removes what exists.
 //
-// The managers must be in bin/ of the repository (make build) unless Options.Managers builds them. Images are built here.
+// The managers must be in bin/ of the repository (make build) unless Options.Managers builds them. Up builds the images.
 func Up(ctx context.Context, o Options) (*Fleet, error) {
 	f, err := newFleet(o)
 	if err != nil {
@@ -124,13 +125,13 @@ func Up(ctx context.Context, o Options) (*Fleet, error) {
 			return nil, err
 		}
 	}
-	group, groupCtx := errgroup.WithContext(ctx) // A build that fails cancels the other one.
+	group, groupCtx := errgroup.WithContext(ctx) // A failed build cancels the other one.
 	group.Go(func() error { return f.buildManagers(groupCtx) })
 	group.Go(func() error { return f.bringAll(groupCtx, nodes) })
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	// A pushed member's manager needs its agent's account and no hub; a pulling one needs a token from a running hub.
+	// A push member's manager needs its agent's account but no hub. A pull member needs a token from a running hub.
 	err = parallel(
 		func() error { return f.installHub(ctx) },
 		func() error { return f.installPushed(ctx, f.West) },
@@ -158,7 +159,7 @@ func newFleet(o Options) (*Fleet, error) {
 	return f, err
 }
 
-// leader are flags of the managers' leader election.
+// leader returns the flags for the managers' leader election.
 func (o Options) leader() []string {
 	if o.PatientLeader {
 		return []string{
@@ -168,7 +169,7 @@ func (o Options) leader() []string {
 	return QuickLeader()
 }
 
-// Down stops a fleet and removes it. It succeeds if there is none.
+// Down stops a fleet and removes it. It succeeds if the fleet doesn't exist.
 func Down(ctx context.Context, o Options) error {
 	names := []string{EastName, WestName, HubName}
 	errs := make([]error, 0, len(names))
@@ -187,10 +188,10 @@ func Down(ctx context.Context, o Options) error {
 	return errors.Join(errs...)
 }
 
-// Down does what the function Down does.
+// Down is like the function Down, for this fleet.
 func (f *Fleet) Down(ctx context.Context) error { return Down(ctx, f.options) }
 
-// dropPartial removes a fleet of which a cluster is missing, because the others refer to it.
+// dropPartial removes a fleet if one of its clusters is missing, because the others refer to it.
 func (o Options) dropPartial(ctx context.Context) error {
 	there := 0
 	for _, name := range []string{HubName, EastName, WestName} {
@@ -246,14 +247,14 @@ func (f *Fleet) bring(ctx context.Context, into **Cluster, name, nodes string) e
 	return f.stage(name+": images", func() error { return f.loadImages(ctx, c) })
 }
 
-// Bring starts another cluster beside a fleet with real nodes, with our images. The caller removes it.
+// Bring starts another cluster beside a fleet with real nodes, with our images. The caller must remove it.
 func (f *Fleet) Bring(ctx context.Context, name, nodes string) (*Cluster, error) {
 	var c *Cluster
 	err := f.bring(ctx, &c, name, nodes)
 	return c, err
 }
 
-// Install installs the member chart in another cluster. flags are helm's.
+// Install installs the member chart in another cluster. flags are flags for helm.
 func (f *Fleet) Install(ctx context.Context, c *Cluster, flags ...string) error {
 	return f.manage(ctx, c, "flotilla-member", "member", flags...)
 }
@@ -266,7 +267,7 @@ func (f *Fleet) installPushed(ctx context.Context, c *Cluster) error {
 	return f.manage(ctx, c, "flotilla-member", "member", "--set", "agent.push=true")
 }
 
-// installEast installs the chart without a hub, which the join sets. A manager beside the cluster is started only then.
+// installEast installs the chart without a hub, which joining sets. A manager beside the cluster is started only then.
 func (f *Fleet) installEast(ctx context.Context) error {
 	if f.options.Push {
 		return f.installPushed(ctx, f.East)
@@ -277,7 +278,7 @@ func (f *Fleet) installEast(ctx context.Context) error {
 	return f.stage("east: chart", func() error { return f.install(ctx, f.East, "member") })
 }
 
-// manage installs a chart and starts its manager. flags are helm's.
+// manage installs a chart and starts its manager. flags are flags for helm.
 func (f *Fleet) manage(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
 	if f.pods {
 		return f.stage(c.Name+": helm install", func() error { return f.release(ctx, c, program, chart, flags...) })
@@ -288,7 +289,7 @@ func (f *Fleet) manage(ctx context.Context, c *Cluster, program, chart string, f
 	return f.stage(c.Name+": manager", func() error { return f.run(ctx, c, program) })
 }
 
-// chartFlags are helm's flags for a chart besides those of the installation at hand.
+// chartFlags returns the flags for helm for a chart, in addition to those of the current installation.
 func (o Options) chartFlags(chart string) []string {
 	if chart != "member" {
 		return o.HubValues

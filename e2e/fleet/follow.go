@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Follow calls see with the objects of a kind: first the existing ones, as watch.Added, then each change in order, until end
-// is called. One goroutine calls see, and not after end has returned. After a broken connection see is called with the
-// existing objects as watch.Added once more; what was created and deleted in between is lost.
+// Follow calls see for the objects of a kind: first for the existing ones, as watch.Added, then for each change in order, until end is
+// called. see is called by one goroutine, and never after end has returned. After a broken connection, see is called for the existing objects
+// as watch.Added once more. Objects that were created and deleted in between are missed.
 func Follow[T client.Object](
 	ctx context.Context, c *Cluster, list client.ObjectList, see func(watch.EventType, T), opts ...client.ListOption,
 ) (end func(), err error) {
@@ -39,7 +39,7 @@ func Follow[T client.Object](
 	return func() { cancel(); done.Wait() }, nil
 }
 
-// show calls see with the events of a watch until it ends.
+// show calls see for the events of a watch until the watch ends.
 func show[T client.Object](w watch.Interface, see func(watch.EventType, T)) {
 	defer w.Stop()
 	for e := range w.ResultChan() {

@@ -17,14 +17,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// Names of images: the registry does not exist, the images are loaded into nodes.
+// Names of images. The registry doesn't exist: the images are loaded into nodes.
 const (
 	imagePrefix = "lab.example/"
-	// builtTag is the tag that our images are built with; on nodes they have Fleet.Tag.
+	// builtTag is the tag with which our images are built. On nodes they have Fleet.Tag.
 	builtTag = "dev"
 )
 
-// makeImages builds our images for this machine and returns their files, and that of the test images.
+// makeImages builds our images for this machine and returns their files, plus the file of the test images.
 func (f *Fleet) makeImages(ctx context.Context) ([]string, error) {
 	bin, err := lab.NodeBinaries(ctx, f.options.Progress)
 	if err != nil {
@@ -36,7 +36,7 @@ func (f *Fleet) makeImages(ctx context.Context) ([]string, error) {
 	return append(files, bin.Path("testapp.tar")), err
 }
 
-// loadImages loads our images into a cluster's nodes, with a tag that changes when one of them does, so that helm rolls it out.
+// loadImages loads our images into a cluster's nodes, with a tag that changes whenever one of them does, so that helm rolls it out.
 func (f *Fleet) loadImages(ctx context.Context, c *lab.Cluster) error {
 	if err := c.LoadImages(ctx, f.archives...); err != nil {
 		return err
@@ -52,8 +52,7 @@ func (f *Fleet) loadImages(ctx context.Context, c *lab.Cluster) error {
 	return nil
 }
 
-// buildImages builds the images of the programs that a folder has, with a tag, and returns their files, and a text with their
-// digests.
+// buildImages builds the images of the programs in a folder, with a tag. It returns their files, and a text with their digests.
 func buildImages(ctx context.Context, bin lab.Bin, root, into, tag string) (files []string, digests []byte, err error) {
 	if err := os.MkdirAll(into, 0o750); err != nil {
 		return nil, nil, fmt.Errorf("make images: %w", err)
@@ -74,8 +73,8 @@ func buildImages(ctx context.Context, bin lab.Bin, root, into, tag string) (file
 	return files, digests, nil
 }
 
-// Former loads the images of the previous commit into all nodes, with a tag, and writes that commit into a folder, with
-// its charts. In a clone that has only one commit, it is that one.
+// Former loads the images of the previous commit into all nodes, with a tag, and writes that commit with its charts to a folder. In a clone
+// that has only one commit, it uses that commit.
 func (f *Fleet) Former(ctx context.Context, dir, tag string) error {
 	commit := "HEAD^"
 	if err := exec.CommandContext(ctx, "git", "-C", f.Root, "rev-parse", "--verify", "--quiet", commit).Run(); err != nil {
@@ -106,10 +105,10 @@ func (f *Fleet) Former(ctx context.Context, dir, tag string) error {
 	return parallel(work...)
 }
 
-// Image is the name of one of our images in the lab.
+// Image returns the name of one of our images in the lab.
 func Image(program, tag string) string { return imagePrefix + program + ":" + tag }
 
-// release installs a chart by helm, or upgrades it, and waits until the manager is ready. Earlier values stay.
+// release installs or upgrades a chart with helm, and waits until the manager is ready. Earlier values are kept.
 func (f *Fleet) release(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
 	c.Manager = &Manager{Name: program, cluster: c, form: &deployment{name: program, cluster: c}}
 	args := []string{"upgrade", "--install", "--reset-then-reuse-values", program, "charts/" + chart}
@@ -117,12 +116,12 @@ func (f *Fleet) release(ctx context.Context, c *Cluster, program, chart string, 
 	return err
 }
 
-// HelmFlags are those of every installation here.
+// HelmFlags returns the flags that every installation here has.
 func HelmFlags() []string {
 	return []string{"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", installation.String()}
 }
 
-// Values are helm's flags for our images and for shorter times than the defaults.
+// Values returns flags for helm for our images, and for shorter times than the defaults.
 func (f *Fleet) Values(program string) []string {
 	out := []string{
 		"--set", "manager.image.repository=" + imagePrefix + program,
@@ -138,8 +137,7 @@ func (f *Fleet) Values(program string) []string {
 	return out
 }
 
-// joinByHelm joins a cluster in which the member chart is installed: with the command that the plugin prints. One that has
-// joined is left as it is.
+// joinByHelm joins a cluster with the member chart, using the command that the plugin prints. It leaves a joined cluster unchanged.
 func (f *Fleet) joinByHelm(ctx context.Context, c *Cluster) error {
 	joined, err := f.holdsCertificate(ctx)
 	if err != nil || joined {
@@ -187,7 +185,7 @@ func (c *Cluster) command(ctx context.Context, program string, args ...string) (
 	return out.String(), nil
 }
 
-// abridged is a command as errors show it: the first line, without what may be a token.
+// abridged returns a command as shown in errors: the first line, without anything that may be a token.
 func abridged(args []string) string {
 	line, _, _ := strings.Cut(strings.Join(args, " "), "\n")
 	before, _, _ := strings.Cut(line, "hub.token")

@@ -27,18 +27,18 @@ import (
 const (
 	// pushSecretKey is the API's default.
 	pushSecretKey = "value"
-	// agentAccount is the account of the hub in a push member.
+	// agentAccount is the hub's account in a push member.
 	agentAccount = "flotilla-agent"
-	// credentialSecret is where a pull member stores its certificate.
+	// credentialSecret is the Secret in which a pull member stores its certificate.
 	credentialSecret = "flotilla-hub-credential" //nolint:gosec // A name, no secret.
-	// certificateMargin is for how long a stored certificate must be valid to be reused.
+	// certificateMargin is how long a stored certificate must still be valid to be reused.
 	certificateMargin = time.Hour
 )
 
-// Example is the path of a manifest in e2e/examples.
+// Example returns the path of a manifest in e2e/examples.
 func (f *Fleet) Example(name string) string { return filepath.Join(f.Root, "e2e", "examples", name) }
 
-// join lets both members join and waits until the hub has them Ready.
+// join makes both members join, and waits until they are Ready on the hub.
 func (f *Fleet) join(ctx context.Context) error {
 	if err := parallel(
 		func() error { return f.JoinEast(ctx) },
@@ -52,8 +52,8 @@ func (f *Fleet) join(ctx context.Context) error {
 	)
 }
 
-// JoinEast lets east join by pull, as its administrator would: with what the kubectl plugin prints. If it has joined,
-// it keeps its certificate. It does not wait until the hub has the member Ready. With Options.Push it joins as west does.
+// JoinEast makes east join by pull, as its administrator would: with the command that the kubectl plugin prints. If it has already joined, it
+// keeps its certificate. It doesn't wait until the member is Ready. With Options.Push, east joins like west.
 func (f *Fleet) JoinEast(ctx context.Context) error {
 	if f.options.Push {
 		return f.joinByPush(ctx, f.East)
@@ -100,7 +100,7 @@ func (f *Fleet) JoinEast(ctx context.Context) error {
 		"--hub-ca-file="+caFile, "--hub-ca-hash="+string(hash), "--hub-token-file="+tokenFile, "--hub-kinds="+strings.Join(f.options.MemberKinds, ","))
 }
 
-// JoinWest lets west join by push: the kubeconfig of the agent's account is stored in a Secret on the hub.
+// JoinWest makes west join by push: a Secret on the hub holds the kubeconfig of the agent's account.
 func (f *Fleet) JoinWest(ctx context.Context) error { return f.joinByPush(ctx, f.West) }
 
 func (f *Fleet) joinByPush(ctx context.Context, c *Cluster) error {
@@ -109,7 +109,7 @@ func (f *Fleet) joinByPush(ctx context.Context, c *Cluster) error {
 	}
 	_, err := f.Hub.ApplyFile(ctx, f.Example("membercluster-push.yaml"), func(o *unstructured.Unstructured) {
 		o.SetName(c.Name)
-		// The example's spec is an object, so neither can fail.
+		// The example's spec is an object, so neither call can fail.
 		_ = unstructured.SetNestedField(o.Object, c.Name+"-1", "spec", "region")
 		_ = unstructured.SetNestedField(o.Object, pushSecretOf(c.Name), "spec", "push", "kubeconfigSecretRef", "name")
 		f.EditMemberCluster(o)
@@ -117,8 +117,8 @@ func (f *Fleet) joinByPush(ctx context.Context, c *Cluster) error {
 	return err
 }
 
-// JoinAnother starts one more cluster with simulated nodes, which joins by push as west does, and waits until it is Ready. The caller
-// lets it leave and removes it, with LeaveAnother.
+// JoinAnother starts one more cluster with simulated nodes, which joins by push like west, and waits until it is Ready. The caller must
+// remove it with LeaveAnother.
 func (f *Fleet) JoinAnother(ctx context.Context, name, nodes string) (*Cluster, error) {
 	c, err := f.Bring(ctx, name, nodes)
 	if err != nil {
@@ -133,7 +133,7 @@ func (f *Fleet) JoinAnother(ctx context.Context, name, nodes string) (*Cluster, 
 	return c, f.AwaitPhase(ctx, name, fleetv1alpha1.ClusterReady)
 }
 
-// LeaveAnother lets a cluster of JoinAnother leave, and removes it. It succeeds if there is none.
+// LeaveAnother makes a cluster from JoinAnother leave, and removes it. It succeeds if there is none.
 func (f *Fleet) LeaveAnother(ctx context.Context, name string) error {
 	mc := &fleetv1alpha1.MemberCluster{}
 	mc.Name = name
@@ -175,7 +175,7 @@ func (f *Fleet) pushKubeconfig(ctx context.Context, c *Cluster) error {
 	return nil
 }
 
-// pushSecretOf is the name of the Secret with a member's kubeconfig, as in e2e/examples/membercluster-push.yaml.
+// pushSecretOf returns the name of the Secret with a member's kubeconfig, as in e2e/examples/membercluster-push.yaml.
 func pushSecretOf(cluster string) string { return cluster + "-kubeconfig" }
 
 // EditMemberCluster sets the heartbeat of the fleet's options in a manifest.
@@ -208,11 +208,11 @@ func (f *Fleet) holdsCertificate(ctx context.Context) (bool, error) {
 	return err == nil && cert.NotAfter.After(Mark().Add(certificateMargin)), nil
 }
 
-// Ticket is what a member needs to join by pull.
+// Ticket is what a member needs in order to join by pull.
 type Ticket struct {
-	// Token is for one join; CAHash pins the hub.
+	// Token is valid for one join. CAHash pins the hub.
 	Token, CAHash string
-	// Flags are those for helm, as the plugin printed them: --set and --set-file.
+	// Flags are the flags for helm, as the plugin printed them: --set and --set-file.
 	Flags []string
 	// Command is the whole command for the member's administrator.
 	Command string

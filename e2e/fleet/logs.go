@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// logsEnv is the environment variable with the folder for the logs of clusters whose tests failed.
+// logsEnv is the env variable with the folder for the logs of clusters whose tests failed.
 const logsEnv = "FLOTILLA_E2E_LOGS"
 
-// keepLogs copies the logs of clusters whose tests failed, for when the tests are run again on new ones: those of the clusters'
-// programs, of the managers, and the audit logs. It returns the folder, which is "" if nobody asked for them.
+// keepLogs copies the logs of clusters whose tests failed, in case the tests are run again on new clusters: the logs of the clusters'
+// programs and managers, and the audit logs. It returns the folder, or "" if logsEnv is not set.
 func keepLogs(clusters ...*Cluster) (string, error) {
 	root := os.Getenv(logsEnv)
 	if root == "" {
@@ -48,7 +48,7 @@ func keepLogs(clusters ...*Cluster) (string, error) {
 	return dir, errors.Join(errs...)
 }
 
-// KeepLogs keeps the logs and prints where they are.
+// KeepLogs keeps the logs and prints their location.
 func KeepLogs(out io.Writer, clusters ...*Cluster) {
 	dir, err := keepLogs(clusters...)
 	if err != nil {
@@ -61,7 +61,7 @@ func KeepLogs(out io.Writer, clusters ...*Cluster) {
 
 func keep(file, to string) error {
 	text, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) { // Deleted with its pod.
+	if errors.Is(err, os.ErrNotExist) { // It was deleted with its pod.
 		return nil
 	}
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// Main is for a TestMain: it starts a fleet, passes it to use, runs the tests and removes the fleet. It returns the code for
-// os.Exit. A fleet whose tests failed stays, and with FLOTILLA_E2E_KEEP it stays and is reused. Where real nodes are
-// required and can't run, the tests run without a fleet: each has to skip with lab.RequireReal.
+// Main is for a TestMain: it starts a fleet, passes it to use, runs the tests and removes the fleet. It returns the code for os.Exit. If
+// tests failed, the fleet stays. With FLOTILLA_E2E_KEEP it always stays, and is reused. If real nodes are required but can't run, the tests
+// run without a fleet: each has to skip with lab.RequireReal.
 func Main(m *testing.M, o Options, use func(*Fleet)) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // No test runs yet.
 	defer stop()

@@ -21,7 +21,7 @@ var (
 
 // Manager is one of our managers: a process beside a cluster, or a Deployment in it.
 type Manager struct {
-	// Name is that of the program, and of what is named after it: Lease, webhook configurations, Deployment.
+	// Name is the name of the program, and of what is named after it: Lease, webhook configurations, Deployment.
 	Name string
 
 	cluster *Cluster
@@ -30,25 +30,25 @@ type Manager struct {
 
 // form is how a manager runs.
 type form interface {
-	// start starts it unless it runs; it need not be ready.
+	// start starts the manager unless it is running. It doesn't wait until the manager is ready.
 	start(ctx context.Context) error
 	stop(ctx context.Context) error
 	kill(ctx context.Context) error
-	// ready returns what is missing; "" is nothing. It returns an error if waiting would not help.
+	// ready returns what is missing, or "". It returns an error if waiting would not help.
 	ready(ctx context.Context) (missing string, err error)
-	// log is the file of its log, or a pattern of files.
+	// log returns the file of its log, or a pattern for several files.
 	log() string
-	// metrics is the address of the replica that reconciles.
+	// metrics returns the address of the replica that reconciles.
 	metrics(ctx context.Context) (url string, err error)
 }
 
-// Cluster is the name of the manager's cluster.
+// Cluster returns the name of the manager's cluster.
 func (m *Manager) Cluster() string { return m.cluster.Name }
 
-// Log is the file of the manager's log; of one in pods, a pattern for those of its replicas.
+// Log returns the file of the manager's log. For a manager in pods, it is a pattern for the files of its replicas.
 func (m *Manager) Log() string { return m.form.log() }
 
-// LogText is everything that the manager has logged; of one in pods, what still exists on the nodes.
+// LogText returns everything that the manager has logged. For a manager in pods, it is what still exists on the nodes.
 func (m *Manager) LogText() (string, error) {
 	files, err := filepath.Glob(m.Log())
 	if err != nil {
@@ -65,8 +65,7 @@ func (m *Manager) LogText() (string, error) {
 	return string(out), nil
 }
 
-// Process returns the manager's process; the error is os.ErrNotExist when it was stopped, and another where the manager
-// runs in pods.
+// Process returns the manager's process. The error is os.ErrNotExist if it was stopped, and another one if the manager runs in pods.
 func (m *Manager) Process() (*lab.Process, error) {
 	p, ok := m.form.(*process)
 	if !ok {
@@ -75,7 +74,7 @@ func (m *Manager) Process() (*lab.Process, error) {
 	return p.find()
 }
 
-// Start starts the manager unless it runs, and waits until it is ready: its webhooks are served and trusted.
+// Start starts the manager unless it is running, and waits until it is ready: its webhooks are served and trusted.
 func (m *Manager) Start(ctx context.Context) error {
 	if err := m.form.start(ctx); err != nil {
 		return err
@@ -86,8 +85,7 @@ func (m *Manager) Start(ctx context.Context) error {
 // Stop terminates all replicas of the manager gracefully, and waits for that.
 func (m *Manager) Stop(ctx context.Context) error { return m.form.stop(ctx) }
 
-// Kill kills all replicas of the manager, as a crash does. One in pods is restarted by its nodes; Start
-// waits for that.
+// Kill kills all replicas of the manager, like a crash. In pods they are restarted by their nodes, and Start waits for that.
 func (m *Manager) Kill(ctx context.Context) error { return m.form.kill(ctx) }
 
 func (m *Manager) awaitReady(ctx context.Context) error {
@@ -111,7 +109,7 @@ func (m *Manager) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Metrics returns what the manager exposes to Prometheus; of several replicas, the one that reconciles.
+// Metrics returns the manager's Prometheus metrics. With several replicas, these are the metrics of the one that reconciles.
 func (m *Manager) Metrics(ctx context.Context) (string, error) {
 	url, err := m.form.metrics(ctx)
 	if err != nil {
@@ -120,8 +118,8 @@ func (m *Manager) Metrics(ctx context.Context) (string, error) {
 	return get(ctx, url)
 }
 
-// Profile returns a profile of the manager, such as heap?gc=1 or profile?seconds=10. The error is ErrNoProfile for a fleet
-// without Options.Profiles, and for a manager in pods.
+// Profile returns a profile of the manager, such as heap?gc=1 or profile?seconds=10. The error is ErrNoProfile for a fleet without
+// Options.Profiles, and for a manager in pods.
 func (m *Manager) Profile(ctx context.Context, name string) (string, error) {
 	p, ok := m.form.(*process)
 	if !ok || p.profiles == 0 {
@@ -130,7 +128,7 @@ func (m *Manager) Profile(ctx context.Context, name string) (string, error) {
 	return get(ctx, localURL("http", p.profiles)+"/debug/pprof/"+name)
 }
 
-// get returns the body of a response; any code but 200 is an error as well.
+// get returns the body of a response. Any code other than 200 is an error.
 func get(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// replicas is how many replicas a manager in pods has, as in the charts.
+	// replicas is the number of replicas of a manager in pods, as in the charts.
 	replicas = 2
-	// metricsPort is that of the charts.
+	// metricsPort is the port in the charts.
 	metricsPort = "8080"
-	// containerdPrefix is the prefix of a container's id in a pod's status.
+	// containerdPrefix is the prefix of a container ID in a pod's status.
 	containerdPrefix = "containerd://"
 )
 
-// deployment is a manager that runs in pods of its cluster, as its chart installs it.
+// deployment is a manager that runs in pods of its cluster, as installed by its chart.
 type deployment struct {
 	name    string
 	cluster *Cluster
 }
 
-// log matches the files of the replicas on the disks of the nodes.
+// log returns a pattern for the files of the replicas on the nodes' disks.
 func (d *deployment) log() string {
 	return filepath.Join(d.cluster.Lab.Dir, "node", "*", "pod-logs", Namespace+"_"+d.name+"-*", "*", "*.log")
 }
@@ -124,7 +124,7 @@ func (d *deployment) leader(ctx context.Context) (*corev1.Pod, error) {
 	return nil, fmt.Errorf("%s: no pod of %s leads: the Lease is of %q", d.cluster.Name, d.name, holder)
 }
 
-// Pods are the replicas of a manager that runs in pods.
+// Pods returns the replicas of a manager that runs in pods.
 func (m *Manager) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	d, ok := m.form.(*deployment)
 	if !ok {
@@ -133,7 +133,7 @@ func (m *Manager) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	return d.pods(ctx)
 }
 
-// Leader is the replica that reconciles, of a manager that runs in pods.
+// Leader returns the replica that reconciles, for a manager that runs in pods.
 func (m *Manager) Leader(ctx context.Context) (*corev1.Pod, error) {
 	d, ok := m.form.(*deployment)
 	if !ok {
@@ -142,10 +142,10 @@ func (m *Manager) Leader(ctx context.Context) (*corev1.Pod, error) {
 	return d.leader(ctx)
 }
 
-// Ready returns what is missing for the manager to be ready; "" is nothing.
+// Ready returns what is missing for the manager to be ready, or "".
 func (m *Manager) Ready(ctx context.Context) (string, error) { return m.form.ready(ctx) }
 
-// KillContainers kills the running containers of a pod on a real node, as the kernel does when memory runs out.
+// KillContainers kills the running containers of a pod on a real node, as the kernel does when it runs out of memory.
 func (c *Cluster) KillContainers(ctx context.Context, pod *corev1.Pod) error {
 	var errs []error
 	for i := range pod.Status.ContainerStatuses {
@@ -155,7 +155,7 @@ func (c *Cluster) KillContainers(ctx context.Context, pod *corev1.Pod) error {
 		}
 		_, err := c.Lab.NodeExec(ctx, pod.Spec.NodeName, nil, "ctr", "-n", "k8s.io", "task", "kill", "--signal", "SIGKILL",
 			strings.TrimPrefix(s.ContainerID, containerdPrefix))
-		if err != nil && !strings.Contains(err.Error(), "not found") { // It exited by itself.
+		if err != nil && !strings.Contains(err.Error(), "not found") { // The container exited by itself.
 			errs = append(errs, err)
 		}
 	}

@@ -31,8 +31,8 @@ const (
 	logLines = 12
 )
 
-// QuickLeader are flags of every manager here, unless Options.PatientLeader is set: the Lease of one that was killed has to
-// expire before the next one leads.
+// QuickLeader returns flags for every manager here, unless Options.PatientLeader is set: the Lease of a killed manager has to expire before
+// the next one leads.
 func QuickLeader() []string {
 	return []string{
 		"--leader-election-lease-duration=10s", "--leader-election-renew-deadline=8s", "--leader-election-retry-period=1s",
@@ -46,10 +46,10 @@ type process struct {
 	args     []string
 	health   int
 	exporter int
-	profiles int // 0 if it serves none
+	profiles int // 0 if it serves none.
 }
 
-// run makes sure that a cluster's manager runs beside it, with the current program and flags.
+// run ensures that a cluster's manager runs beside it, with the current program and flags.
 func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...string) error {
 	kubeconfig, err := c.accountKubeconfig(ctx, program)
 	if err != nil {
@@ -98,8 +98,8 @@ func (p *process) log() string { return p.cluster.Lab.LogFile(p.name) }
 
 func (p *process) find() (*lab.Process, error) { return lab.FindProcess(p.cluster.Lab.Dir, p.name) }
 
-// start releases the Lease if the previous process did not: it was killed, or lost its apiserver. No other process of
-// that name runs, so the new one need not wait until the Lease has expired.
+// start releases the Lease if the previous process didn't do so, because it was killed or lost its apiserver. No other process with that name
+// runs, so the new one doesn't have to wait until the Lease has expired.
 func (p *process) start(ctx context.Context) error {
 	if it, err := p.find(); err != nil || !it.Alive() {
 		if err := p.cluster.releaseLease(ctx, p.name); err != nil {
@@ -141,7 +141,7 @@ func (p *process) retire(ctx context.Context) error {
 	return p.stop(ctx)
 }
 
-// current reports whether a process runs the program that is in bin now: building replaces the file.
+// current reports whether a process runs the program that is currently in bin: building replaces the file.
 func (p *process) current(it *lab.Process) bool {
 	running, err := os.Stat(fmt.Sprintf("/proc/%d/exe", it.PID))
 	if err != nil {

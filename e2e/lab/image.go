@@ -87,7 +87,7 @@ are in it; pods name them ` + lab.RegistryAddress + `/flotilla-hub:TAG.`,
 	return cmd
 }
 
-// runImages runs labimage until it ends or ctx does.
+// runImages runs labimage until it or ctx ends.
 func runImages(ctx context.Context, cmd *cobra.Command, args ...string) error {
 	printer := newPrinter(cmd.ErrOrStderr())
 	defer printer.Close()

@@ -61,7 +61,7 @@ run and adds missing nodes; ports, certificates and data stay.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg.Name = args[0]
 			if _, err := lab.ParseNodes(cfg.Nodes); err != nil {
-				return err // Check it before minutes of building.
+				return err // Check this before minutes of building.
 			}
 			printer := newPrinter(cmd.ErrOrStderr())
 			defer printer.Close()
@@ -157,7 +157,7 @@ func newKubeconfig() *cobra.Command {
 	}
 }
 
-// tailLines is how much "lab logs NAME" shows of each log.
+// tailLines is how many lines of each log "lab logs NAME" shows.
 const tailLines = 10
 
 func newLogs() *cobra.Command {
@@ -228,7 +228,7 @@ func newBuild() *cobra.Command {
 	}
 }
 
-// buildNodes builds the programs of real nodes, where these can run. CI requires them.
+// buildNodes builds the programs of real nodes, if these can run. CI requires them.
 func buildNodes(cmd *cobra.Command, printer *lab.Printer) error {
 	err := lab.RealNodes(cmd.Context())
 	if err == nil {

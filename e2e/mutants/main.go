@@ -1,9 +1,9 @@
-// Mutants breaks the rules of docs/internals/invariants.md one by one, each by one line, and names those whose tests don't notice.
+// Mutants breaks the rules in docs/internals/invariants.md one by one, each by changing one line, and names those whose tests don't notice.
 //
 //	go run ./e2e/mutants [-only REGEXP]
 //
-// It is run from the root of the module. No file is changed: go test gets the broken line by an overlay. REGEXP selects by rule, as in I05.
-// The exit code is 1 if the tests of a rule pass although it is broken, or if nothing can be said: a mutant doesn't compile or doesn't
+// Run it in the root folder of the module. It changes no files: go test gets the broken line through an overlay. REGEXP selects by rule, as
+// in I05. The exit code is 1 if the tests of a rule pass although it is broken, or if there is no result: a mutant doesn't compile or doesn't
 // end, or the tests fail without it.
 package main
 

@@ -17,33 +17,33 @@ import (
 )
 
 const (
-	// testTimeout is how long the tests of one mutant may take, without compiling.
+	// testTimeout is how long the tests of one mutant may run, not counting compilation.
 	testTimeout = 2 * time.Minute
-	// shown is how much of the output of tests is printed.
+	// shown is how much of the tests' output is printed.
 	shown = 2000
 )
 
 // mutant breaks a rule.
 type mutant struct {
-	// rule is I and the number of an invariant, or A and that of an attack.
+	// rule is I and the number of an invariant, or A and the number of an attack.
 	rule string
-	// file is where, from the root of the module. from is in one of its lines, and nowhere else; to replaces it.
+	// file is the path from the root of the module. from occurs in one line, and nowhere else. to replaces it.
 	file, from, to string
-	// tests are those that must fail, one at least, by folder and function as the line of the rule names them.
+	// tests are those of which at least one must fail, by folder and function as the line of the rule names them.
 	tests []string
 }
 
-// verdict is what became of a mutant.
+// verdict is the result of a mutant.
 type verdict string
 
 const (
 	killed   verdict = "killed"
 	survived verdict = "SURVIVED"
-	// failed: nothing can be said.
+	// failed: there is no result.
 	failed verdict = "ERROR"
 )
 
-// mutate returns the text of a file with the mutant's line.
+// mutate returns the text of a file with the mutant's change.
 func (m mutant) mutate(text string) (string, error) {
 	switch n := strings.Count(text, m.from); {
 	case n != 1:
@@ -66,7 +66,7 @@ func (m mutant) packages() map[string][]string {
 	return by
 }
 
-// run runs the tests of the selected mutants, and then tells what became of them.
+// run runs the tests of the selected mutants, and then reports the results.
 func run(ctx context.Context, out io.Writer, root string, all []mutant, only *regexp.Regexp) error {
 	mutants := slices.DeleteFunc(slices.Clone(all), func(m mutant) bool { return !only.MatchString(m.rule) })
 	if len(mutants) == 0 {
@@ -100,7 +100,7 @@ func run(ctx context.Context, out io.Writer, root string, all []mutant, only *re
 	return nil
 }
 
-// unbroken checks that the tests pass without a mutant, since otherwise they would kill any.
+// unbroken checks that the tests pass without a mutant. Otherwise they would kill any mutant.
 func unbroken(ctx context.Context, root string, mutants []mutant) error {
 	by := map[string][]string{}
 	for _, m := range mutants {
@@ -144,7 +144,7 @@ func try(ctx context.Context, root string, m mutant) (v verdict, text string, er
 	return v, text, nil
 }
 
-// overlay writes the mutant and the overlay that names it into dir, and returns the path of the overlay.
+// overlay writes the mutated file and the overlay that refers to it to dir, and returns the path of the overlay.
 func (m mutant) overlay(root, dir string) (string, error) {
 	original, err := filepath.Abs(filepath.Join(root, m.file))
 	if err != nil {
@@ -169,7 +169,7 @@ func (m mutant) overlay(root, dir string) (string, error) {
 	return overlay, nil
 }
 
-// test runs tests of a package and returns what they print.
+// test runs tests of a package and returns their output.
 func test(ctx context.Context, root, folder string, names []string, flags ...string) (string, error) {
 	slices.Sort(names)
 	args := slices.Concat([]string{"test", "-vet=off", "-failfast", "-timeout", testTimeout.String()}, flags,
@@ -180,8 +180,8 @@ func test(ctx context.Context, root, folder string, names []string, flags ...str
 	return string(text), err //nolint:wrapcheck // The caller says what failed.
 }
 
-// ofRapid returns the flags of package rapid, if tests of a package use it: a failure is neither made smaller, which takes half a minute, nor
-// written into the tree.
+// ofRapid returns flags for package rapid, if a package's tests use it: don't shrink a failure, which takes half a minute, and don't write it
+// to the source tree.
 func ofRapid(root, folder string) []string {
 	files, _ := filepath.Glob(filepath.Join(root, folder, "*_test.go")) // The pattern is good.
 	for _, f := range files {
@@ -192,7 +192,7 @@ func ofRapid(root, folder string) []string {
 	return nil
 }
 
-// judge returns the verdict on tests that failed. Only a test that fails kills a mutant.
+// judge returns the verdict on failed tests. Only a failed test kills a mutant.
 func judge(text string) verdict {
 	if strings.Contains(text, "panic: test timed out") || !strings.Contains(text, "--- FAIL: ") {
 		return failed

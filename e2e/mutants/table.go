@@ -1,6 +1,7 @@
 package main
 
-// table returns the mutants, by rule. A line that was changed is named as it is now: TestEachRuleHasAMutant finds it.
+// table returns the mutants, sorted by rule. Each names a line as it currently is: TestEachRuleHasAMutant finds mutants whose line has
+// changed.
 func table() []mutant {
 	const (
 		allocate   = "hub/allot/allot.go"
@@ -138,7 +139,7 @@ func table() []mutant {
 	}
 }
 
-// withoutMutant says of rules why no line can be broken such that a test notices within seconds.
+// withoutMutant says for some rules why no line can be broken so that a test notices within seconds.
 func withoutMutant() map[string]string {
 	const (
 		writes = "writes are counted on a fleet by e2e"

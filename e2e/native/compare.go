@@ -12,7 +12,7 @@ import (
 // account is what happened on one side in a step.
 type account struct {
 	Trace []line
-	// LeastReady and MostStaying are the minimum and maximum of the counts, including the one at the beginning.
+	// LeastReady and MostStaying are the minimum and maximum of the counts, including those at the beginning.
 	LeastReady, MostStaying int
 }
 
@@ -45,20 +45,19 @@ func (w *world) since(version uint64) account {
 // anyOrder is more than any number of pods.
 const anyOrder = 1 << 20
 
-// order is how far the order of events is determined.
+// order says how far the order of events is determined.
 type order struct {
-	// AtOnce is how many pods may be changed at a time, in any order among themselves: up to 1, everything except the
-	// revisions is in order; with anyOrder nothing is.
+	// AtOnce is how many pods may be changed at a time, in any order among themselves. With up to 1, everything except the revisions is in
+	// order. With anyOrder nothing is.
 	AtOnce int
-	// Anywhere is true if it is not determined which pods these are, either.
+	// Anywhere is true if it isn't determined either which pods these are.
 	Anywhere bool
-	// Ready is how many pods the spec keeps ready; 0 is as many as the first account has. Kubernetes' DaemonSet controller (1.36)
-	// counts as unavailable only nodes that have a pod when it looks, so it goes below that if it looks between the end of an old
-	// pod and the creation of the new one.
+	// Ready is how many pods the spec keeps ready. 0 means as many as in the first account. Kubernetes' DaemonSet controller (1.36) counts only
+	// nodes that have a pod as unavailable, so it goes below that if it looks between the end of an old pod and the creation of the new one.
 	Ready int
 }
 
-// differ returns how two accounts of a step differ; "" if they are equal. The first one is Kubernetes'.
+// differ returns how two accounts of a step differ, or "" if they are equal. The first one is Kubernetes'.
 func differ(a, b account, o order) string {
 	if d := cmp.Diff(o.subjects(a), o.subjects(b)); d != "" {
 		return d
@@ -85,10 +84,10 @@ func differ(a, b account, o order) string {
 	return ""
 }
 
-// sequential excludes revisions: it does not matter when one that is no longer used is deleted.
+// sequential excludes revisions: it doesn't matter when an unused revision is deleted.
 func sequential(l line) bool { return !strings.HasPrefix(l.Who, "revision") }
 
-// near reports whether the index of each text is less than slack away from its index in the other list. Both hold the same texts.
+// near reports whether the index of each text differs by less than slack from its index in the other list. Both lists contain the same texts.
 func near(a, b []string, slack int) bool {
 	b = slices.Clone(b)
 	for i, text := range a {
@@ -101,12 +100,12 @@ func near(a, b []string, slack int) bool {
 	return true
 }
 
-// subjects are the traces of each single pod, PVC and revision.
+// subjects returns the traces of each pod, PVC and revision.
 func (o order) subjects(a account) []string {
 	each := map[string][]string{}
 	for _, l := range a.Trace {
 		if o.AtOnce >= anyOrder && !sequential(l) {
-			continue // Native creates one again while the garbage collector deletes it.
+			continue // The native controller recreates it while the garbage collector deletes it.
 		}
 		each[l.Who] = append(each[l.Who], l.Text)
 	}

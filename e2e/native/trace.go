@@ -21,7 +21,7 @@ import (
 type watchEvent struct {
 	Type   watch.EventType
 	Object client.Object
-	// Version is the object's resourceVersion as a number: in one cluster, the order of all writes.
+	// Version is the object's resourceVersion as a number. In one cluster it gives the order of all writes.
 	Version uint64
 	// At is when the event was received.
 	At time.Time
@@ -29,7 +29,7 @@ type watchEvent struct {
 
 // line is an entry of a trace.
 type line struct {
-	// Who is the subject, without revision: the lines of one subject are always in order.
+	// Who is the subject, without revision. The lines of one subject are always in order.
 	Who, Text string
 	Version   uint64
 	At        time.Time
@@ -37,11 +37,11 @@ type line struct {
 
 func (l line) String() string { return l.Text }
 
-// naming maps names that differ between the sides to those of the scenario.
+// naming maps names that differ between the sides to those in the scenario.
 type naming struct {
-	// Set is the set's name.
+	// Set is the name of the set.
 	Set string
-	// Namespace is the side's namespace.
+	// Namespace is the namespace of the side.
 	Namespace string
 	// ByNode names pods by their node instead of by the suffix of their name.
 	ByNode bool
@@ -61,7 +61,7 @@ func (n naming) pod(p *corev1.Pod) string {
 	return "nowhere"
 }
 
-// nodeOf returns the node that a pod is on, or is bound to by its affinity.
+// nodeOf returns the node that a pod is on, or is bound to through its affinity.
 func nodeOf(p *corev1.Pod) string {
 	if p.Spec.NodeName != "" {
 		return p.Spec.NodeName
@@ -87,17 +87,17 @@ type world struct {
 	Pods      map[types.UID]*corev1.Pod
 	Claims    map[types.UID]*corev1.PersistentVolumeClaim
 	Revisions map[string]*appsv1.ControllerRevision
-	Set       client.Object // nil: there is none
-	// Numbers are those of revisions by name, in the order of creation. They are not the field "revision".
+	Set       client.Object // Nil if it doesn't exist.
+	// Numbers maps names of revisions to their numbers, in the order of creation. They are not the field "revision".
 	Numbers map[string]int
 	Trace   []line
 	Counts  []count
 }
 
-// count is how many pods there were at a time.
+// count is how many pods existed at a time.
 type count struct {
 	Version uint64
-	// Ready pods are ready and not terminating; Staying pods are neither terminating nor ended.
+	// Ready pods are ready and not terminating. Staying pods are neither terminating nor finished.
 	Ready, Staying int
 }
 
@@ -168,7 +168,7 @@ func (w *world) pod(h watchEvent, p *corev1.Pod, gone bool) {
 	w.add(h, w.naming.pod(p), w.call(p)+" %s", what...)
 }
 
-// transitions are the changes of a pod's readiness and phase.
+// transitions returns the changes in a pod's readiness and phase.
 func transitions(was, is *corev1.Pod) []string {
 	var out []string
 	if ready(is) != (was != nil && ready(was)) && !leaving(is) {
@@ -235,7 +235,7 @@ func (w *world) number(label string) string {
 	return "none"
 }
 
-// now returns the existing pods: the ready ones by name, others with their state.
+// now returns the existing pods: ready ones by name, others with their state.
 func (w *world) now(anywhere bool) string {
 	pods := slices.SortedFunc(maps.Values(w.Pods), func(a, b *corev1.Pod) int {
 		one, other := w.naming.pod(a), w.naming.pod(b)

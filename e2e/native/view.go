@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// counters are the numbers and names of a status that both sides have.
+// counters returns the numbers and names in a status that both sides have.
 func counters(kind string) []string {
 	if kind == "StatefulSet" {
 		return []string{
@@ -26,14 +26,14 @@ func counters(kind string) []string {
 	}
 }
 
-// view is the objects at the end of a step, as far as they can be equal.
+// view holds the objects at the end of a step, as far as they can be equal.
 type view struct {
 	Pods, Claims map[string]any
 	Revisions    []string
 	Status       map[string]any
 }
 
-// view returns the present objects.
+// view returns the current objects.
 func (w *world) view(anywhere bool) (view, error) {
 	out := view{Pods: map[string]any{}, Claims: map[string]any{}}
 	for _, p := range w.Pods {
@@ -42,7 +42,7 @@ func (w *world) view(anywhere bool) (view, error) {
 			return view{}, err
 		}
 		if !w.ByNode || anywhere {
-			unstructured.RemoveNestedField(o, "spec", "nodeName") // The scheduler's choice, or any node.
+			unstructured.RemoveNestedField(o, "spec", "nodeName") // It is the scheduler's choice, or any node.
 		}
 		if anywhere {
 			unstructured.RemoveNestedField(o, "spec", "affinity")
@@ -75,7 +75,7 @@ func (w *world) view(anywhere bool) (view, error) {
 	return out, err
 }
 
-// put adds an object under a name; several of one name differ only by their content.
+// put adds an object under a name. Several objects with one name differ only in their content.
 func put(into map[string]any, name string, o map[string]any, anywhere bool) {
 	if anywhere {
 		_, revision, _ := strings.Cut(name, "@")
@@ -87,7 +87,7 @@ func put(into map[string]any, name string, o map[string]any, anywhere bool) {
 	into[name] = all
 }
 
-// status holds the counters; a missing one is 0.
+// status returns the counters. A missing one is 0.
 func (w *world) status() (map[string]any, error) {
 	if w.Set == nil {
 		return nil, nil
@@ -112,8 +112,8 @@ func (w *world) status() (map[string]any, error) {
 	return out, nil
 }
 
-// neutral returns an object without what can't be equal: metadata of the apiserver and of others, random names, and
-// labels and annotations of our domain.
+// neutral returns an object without what can't be equal: metadata from the apiserver and others, random names, and labels and annotations of
+// our domain.
 func (w *world) neutral(o client.Object) (map[string]any, error) {
 	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -131,15 +131,15 @@ func (w *world) neutral(o client.Object) (map[string]any, error) {
 	return replaced, nil
 }
 
-// marks are the labels or annotations that both sides have. They differ on purpose in two things: ours have additional ones,
-// and the native DaemonSet keeps a template generation from a field that was removed with extensions/v1beta1.
+// marks returns the labels or annotations that both sides have. They differ intentionally in two ways: ours have additional ones, and the
+// native DaemonSet keeps a template generation from a field that was removed with extensions/v1beta1.
 func marks(all map[string]string) map[string]any {
 	out := map[string]any{}
 	for k, v := range all {
 		switch {
 		case strings.Contains(k, "kruise.io"):
 		case slices.Contains([]string{"pv.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io"}, strings.Split(k, "/")[0]):
-			// Of the scheduler and of the PVC's binding: any node is right.
+			// From the scheduler and the PVC binding: any node is right.
 		case k == "pod-template-generation", k == "deprecated.daemonset.template.generation":
 		default:
 			out[k] = v

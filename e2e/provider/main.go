@@ -1,4 +1,4 @@
-// Provider is a credential provider plugin for tests on real nodes: whatever it is asked, it prints the file answer.json of its own folder.
+// Provider is a credential provider plugin for tests on real nodes. Whatever the request, it prints the file answer.json from its own folder.
 package main
 
 import (

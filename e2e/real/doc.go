@@ -1,11 +1,10 @@
-// Package real tests what only real nodes can show: that an in-place update restarts one container and not the
-// others, that charts install, upgrade, roll back and uninstall, and that rights, probes, webhooks behind a Service and upgrades
-// of our own managers work. The fleet is one hub and two members with kubelets, containerd and runc; our managers and the node
-// daemon run in it from our images, installed by helm.
+// Package real tests what only real nodes can show: that an in-place update restarts one container and not the others, that charts install,
+// upgrade, roll back and uninstall, and that permissions, probes, webhooks behind a Service and upgrades of our own managers work. The fleet
+// is one hub and two members with kubelets, containerd and runc. Our managers and the node daemon run in it from our images, installed by
+// helm.
 //
-// All tests share one fleet. Those that disturb others run one after the other, first; those that don't, run side by side
-// after them, each in a namespace of its own. Where nodes can't run on a machine, all are skipped with the reason; with CI=true
-// they fail instead.
+// All tests share one fleet. Tests that disturb others run first, one after the other. The others run concurrently after them, each in its
+// own namespace. If nodes can't run on a machine, all tests are skipped with the reason. With CI=true they fail instead.
 //
 //	go test -tags e2e ./e2e/real/...                    all
 //	FLOTILLA_E2E_KEEP=1 go test -tags e2e -run ...      keep the fleet, and reuse it

@@ -1,12 +1,12 @@
-// Tally prints how long the tests of a run of make test took: seconds and counts of each kind and package, the slowest first,
-// what was skipped and why, and last of all which tests are flaky: they failed, and passed when they were run again.
+// Tally prints how long the tests in a run of make test took: seconds and counts for each kind and package, slowest first, what was skipped
+// and why, and finally which tests are flaky: they failed, and passed when they were run again.
 //
 //	go run ./e2e/tally bin/test
 //	go run ./e2e/tally check bin/test/e2e.json
 //
-// The folder has the output of go test -json, in files that are named after their stage: unit.json, unit-race.json. A file
-// such as lab-test.skipped has the reason why a stage did nothing. "check" looks at one stage that passed after failed tests
-// were run again, and fails if a package failed in a way that this doesn't repair.
+// The folder contains the output of go test -json, in files that are named after their stage: unit.json, unit-race.json. A file such as
+// lab-test.skipped contains the reason why a stage did nothing. "check" checks one stage that passed after failed tests were run again. It
+// fails if a package failed in a way that this doesn't repair.
 package main
 
 import (

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// The actions of go test -json that are used here.
+// The actions in go test -json that are used here.
 const (
 	start = "start"
 	begin = "run"
@@ -26,42 +26,42 @@ const (
 )
 
 const (
-	// raceSuffix is what the file of a stage has in its name if its tests ran with the race detector.
+	// raceSuffix is part of a stage's file name if its tests ran with the race detector.
 	raceSuffix = "-race"
-	// flakyFolder, in the folder of the results, has the logs of flaky tests; flakyFile has a line for each.
+	// flakyFolder, in the folder of the results, holds the logs of flaky tests. flakyFile has a line for each.
 	flakyFolder, flakyFile = "flaky", "flaky.txt"
 )
 
-// event is a line of go test -json, with the fields that are used here.
+// event is a line in go test -json, with the fields that are used here.
 type event struct {
 	Action, Package, Test, Output string
 	Elapsed                       float64
 }
 
-// results are those of one file. A test that failed may have been run again.
+// results are the results in one file. A failed test may have been run again.
 type results struct {
 	packages map[string]*packageResult
 }
 
-// packageResult is what became of a package in all its runs.
+// packageResult is the result of a package in all its runs.
 type packageResult struct {
 	seconds float64
-	// runs is what each run printed that belongs to no test.
+	// runs holds, for each run, the output that belongs to no test.
 	runs []*strings.Builder
-	// tests are the runs of each test by its name; subtests count as part of it.
+	// tests maps names of tests to their runs. Subtests count as part of their test.
 	tests map[string][]*testRun
-	// skips are the reasons why tests and subtests were skipped, by name.
+	// skips maps names of skipped tests and subtests to the reasons.
 	skips map[string]string
-	// sums is what the simulator logs.
+	// sums holds what the simulator logs.
 	sums []string
-	// broken says why it is not enough that the failed tests pass when they are run again.
+	// broken says why it isn't enough that the failed tests pass when they are run again.
 	broken []string
 
 	reasons map[string]string
 }
 
 type testRun struct {
-	// run is the index of the package's.
+	// run is the index of the run of the package.
 	run    int
 	result string
 	took   float64
@@ -93,7 +93,7 @@ func parseResults(in io.Reader) (*results, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.Package == "" { // What the compiler says of a package that is imported.
+		if e.Package == "" { // Compiler output about an imported package.
 			continue
 		}
 		p := r.packages[e.Package]
@@ -139,7 +139,7 @@ func (p *packageResult) add(e event) {
 	}
 }
 
-// addOwn adds an event of the package itself.
+// addOwn adds an event about the package itself.
 func (p *packageResult) addOwn(e event) {
 	switch e.Action {
 	case says:
@@ -163,7 +163,7 @@ func (p *packageResult) addOwn(e event) {
 	}
 }
 
-// current is the run of a test that goes on or was the last one.
+// current returns the test's run that is in progress or was the last one.
 func (p *packageResult) current(test string) *testRun {
 	runs := p.tests[test]
 	if len(runs) == 0 {
@@ -188,7 +188,7 @@ func flaky(runs []*testRun) bool {
 	return slices.ContainsFunc(runs, failed) && runs[len(runs)-1].result == pass
 }
 
-// sum is what the simulator logs of a kind.
+// sum matches what the simulator logs for a kind.
 var sum = regexp.MustCompile(`: (\d+ of \d+ schedules) of \d+ scenarios in sum`)
 
 // cutReason returns the text of a line such as "    build_test.go:12: no real nodes".
@@ -200,7 +200,7 @@ func cutReason(line string) (string, bool) {
 // flake is a test that failed and passed when it was run again.
 type flake struct {
 	stage, pkg, test string
-	// failed and passed are files with what it logged.
+	// failed and passed are files with the test's logs.
 	failed []string
 	passed string
 }
@@ -209,7 +209,7 @@ func (f flake) String() string {
 	return fmt.Sprintf("FLAKY %s %s.%s failed: %s passed: %s", f.stage, f.pkg, f.test, strings.Join(f.failed, " "), f.passed)
 }
 
-// flakes returns the flaky tests of a file, whose logs it writes into files beside it.
+// flakes returns the flaky tests in a file. It writes their logs to files beside it.
 func (r *results) flakes(file string) ([]flake, error) {
 	stage := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	var out []flake
@@ -223,7 +223,7 @@ func (r *results) flakes(file string) ([]flake, error) {
 			f := flake{stage: strings.TrimSuffix(stage, raceSuffix), pkg: short, test: name}
 			for i, run := range p.tests[name] {
 				log := filepath.Join(filepath.Dir(file), flakyFolder, stage, strings.ReplaceAll(short, "/", "_")+"."+name+fmt.Sprintf(".%d.log", i+1))
-				// What is said besides the tests is mostly where the logs of the clusters are.
+				// Output outside of tests mostly says where the logs of the clusters are.
 				if err := writeLog(log, run.output.String()+p.runs[run.run].String()); err != nil {
 					return nil, err
 				}
@@ -246,8 +246,8 @@ func writeLog(file, text string) error {
 	return os.WriteFile(file, []byte(text), 0o600)
 }
 
-// check is for the results of a stage that passed, perhaps because failed tests were run again. It prints which tests are flaky,
-// and fails if what failed was more than tests that passed then.
+// check checks the results of a stage that passed, perhaps because failed tests were run again. It prints which tests are flaky, and fails if
+// anything failed other than tests that passed later.
 func check(file string, out io.Writer) error {
 	r, err := readResults(file)
 	if err != nil {

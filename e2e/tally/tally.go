@@ -14,19 +14,19 @@ import (
 	"text/tabwriter"
 )
 
-// budgets are the seconds that a stage may take for each kind, warm. A kind that takes more is marked and does not fail, because
-// the time of a test depends on the machine, too.
+// budgets returns the seconds that a stage may take for each kind, with a warm cache. A kind that takes longer is marked and doesn't fail,
+// because the time of a test also depends on the machine.
 func budgets() map[string]float64 {
 	return map[string]float64{"unit": 15, "simulate": 10, "integration": 25, "e2e": 15}
 }
 
-// brief is the minimal number of seconds for a package to have a line of its own.
+// brief is the minimum number of seconds for a package to get its own line.
 const brief = 2
 
-// module is what the names of our packages begin with.
+// module is the prefix of the names of our packages.
 const module = "github.com/flotilla-io/flotilla/"
 
-// kindsIn is the folder that has a folder for each kind.
+// kindsIn is the folder that contains a folder for each kind.
 const kindsIn = "member/workload"
 
 // row is a kind, or a package that belongs to no kind, in a stage.
@@ -45,7 +45,7 @@ func (r row) over() float64 {
 	return 0
 }
 
-// cells are the columns of its line.
+// cells returns the columns of the row's line.
 func (r row) cells() []string {
 	budget, flaky := "", ""
 	if seconds := budgets()[r.stage]; r.kind && seconds > 0 {
@@ -64,7 +64,7 @@ func (r row) cells() []string {
 type tally struct {
 	kinds []string
 	rows  map[[2]string]*row
-	// skips counts skipped tests by stage and reason; others are lines about what was skipped besides.
+	// skips counts skipped tests by stage and reason. others holds lines about other skipped work.
 	skips  map[[2]string]int
 	others []string
 	flakes []flake
@@ -131,8 +131,8 @@ func (t *tally) file(name string) error {
 	return nil
 }
 
-// add counts the tests of one file, each once, however often it ran. The time of a package is divided over its tests in
-// proportion to their own times: parallel tests wait for each other, so their own times add up to more.
+// add counts the tests in one file, each once, however often it ran. A package's time is divided among its tests in proportion to their own
+// times: parallel tests wait for each other, so their own times add up to more.
 func (t *tally) add(stage string, r *results) {
 	for pkg, p := range r.packages {
 		for _, text := range p.sums {
@@ -141,7 +141,7 @@ func (t *tally) add(stage string, r *results) {
 		for _, reason := range p.skips {
 			t.skips[[2]string{stage, reason}]++
 		}
-		const atLeast = 0.001 // So that the time of a package whose tests all took 0.00 s is divided too.
+		const atLeast = 0.001 // This way, the time of a package whose tests all took 0.00 s is divided too.
 		var all float64
 		for _, runs := range p.tests {
 			all += took(runs) + atLeast
@@ -160,8 +160,7 @@ func (t *tally) add(stage string, r *results) {
 	}
 }
 
-// row returns the row of a test: that of the kind whose folder it is in or which its name has, or that of its
-// package.
+// row returns the row for a test: the row of the kind whose folder contains it or whose name it has, or else the row of its package.
 func (t *tally) row(stage, pkg, test string) *row {
 	at := [2]string{stage, strings.TrimPrefix(pkg, module)}
 	elements := strings.Split(pkg, "/")
@@ -219,7 +218,7 @@ func (t *tally) printSkipped(out io.Writer) error {
 	return err
 }
 
-// printFlakes prints the flaky tests, and writes the same lines into a file for whoever prints something after that.
+// printFlakes prints the flaky tests, and writes the same lines to a file for programs that print more output after that.
 func (t *tally) printFlakes(dir string, out io.Writer) error {
 	if len(t.flakes) == 0 {
 		return nil

@@ -13,25 +13,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Class is the storage class of these volumes, which is the default one. Its volumes are created on the node of their pod, and
-// can be expanded.
+// Class is the storage class of these volumes. It is the default class. Its volumes are created on the node of their pod, and can be
+// expanded.
 const Class = "lab-folders"
 
-// Folders is where volumes are on the disk of a node: each in a folder that is named by the UID of its PVC.
+// Folders is where volumes are on a node's disk: each has a folder named after the UID of its PVC.
 const Folders = "/var/lib/lab-folders"
 
 const (
 	provisioner = "lab.example/folders"
-	// node is the annotation in which the scheduler sets where a PVC's volume is needed.
+	// node is the annotation in which the scheduler sets the node for a PVC's volume.
 	node = "volume.kubernetes.io/selected-node"
-	// ours is the label of volumes that were created here.
+	// ours is the label of volumes that this provisioner created.
 	ours = "lab.example/folder"
 	// poll is how often PVCs are listed. A watch would have to be restarted whenever a test stops the apiserver.
 	poll = 500 * time.Millisecond
 )
 
-// Serve creates the class and provisions volumes until ctx ends. It returns an error if the class can't be created; later
-// failures are retried.
+// Serve creates the class and provisions volumes until ctx ends. It returns an error if the class can't be created. Later failures are
+// retried.
 func Serve(ctx context.Context, c client.Client) error {
 	class := &storagev1.StorageClass{
 		ObjectMeta:  metav1.ObjectMeta{Name: Class, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},

@@ -10,8 +10,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// New returns the registry's handler. Layers are kept in the folder blobs.
-// Requests without user and password are answered with 401; an
+// New returns the registry's handler. Layers are stored in the folder blobs. Requests without user and password are answered with 401. An
 // empty user allows anonymous access.
 func New(user, password, blobs string) http.Handler {
 	open := registry.New(
