@@ -21,13 +21,13 @@ import (
 
 var errDenied = errors.New(`admission webhook "v.kb.io" denied the request: not so`)
 
-// world is a cluster for the check. Its fake webhooks default and refuse objects by name.
+// world is the cluster to check. Its fake webhooks default and reject objects by name.
 type world struct {
 	deployment *appsv1.Deployment
 	holder     string
-	// still is true if the Lease is not renewed; lax, if nothing is refused; bare, if no defaults are set.
+	// still means that the Lease is not renewed, lax that nothing is rejected, and bare that no defaults are set.
 	still, lax, bare bool
-	// refusal of the bad object instead of the webhook's.
+	// refusal replaces the webhook's rejection of the bad object.
 	refusal error
 }
 

@@ -20,7 +20,7 @@ func TestHelp(t *testing.T) {
 	golden.Equal(t, "help", out.String())
 }
 
-// The cases run sequentially: a manager sets the logger of klog, which belongs to the process.
+// The cases run sequentially: a manager sets klog's logger, which is global to the process.
 func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 	for _, tc := range []struct{ name, arg, want string }{
 		{"an unknown flag", "--nonsense", "unknown flag: --nonsense"},

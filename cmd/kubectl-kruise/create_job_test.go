@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// nightly is an AdvancedCronJob of Jobs.
+// nightly returns an AdvancedCronJob with Jobs.
 func nightly(change ...func(*appsv1beta1.AdvancedCronJobTemplate)) *appsv1beta1.AdvancedCronJob {
 	cron := &appsv1beta1.AdvancedCronJob{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1beta1", Kind: "AdvancedCronJob"},

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// answering is an apiserver that answers a dry run with these warnings, and with an error or the pod.
+// answering returns an apiserver that answers a dry run with these warnings, and with an error or the pod.
 func answering(t *testing.T, got *corev1.Pod, refused *apierrors.StatusError, warnings ...string) *rest.Config {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

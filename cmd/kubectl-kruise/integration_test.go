@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// What the verb token prints is pasted into a shell; here the chart is rendered instead of installed.
+// The output of the verb token is pasted into a shell. Here the chart is rendered instead of installed.
 func TestIntegrationThePrintedCommandRenders(t *testing.T) {
 	t.Parallel()
 	bin, err := lab.Binaries(t.Context(), nil)

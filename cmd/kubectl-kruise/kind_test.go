@@ -18,7 +18,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// stateful is a StatefulSet of 5 pods whose rollout is complete.
+// stateful returns a StatefulSet with 5 pods whose rollout is complete.
 func stateful(change ...func(*appsv1beta1.StatefulSet)) *appsv1beta1.StatefulSet {
 	set := &appsv1beta1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1beta1", Kind: "StatefulSet"},
@@ -41,7 +41,7 @@ func stateful(change ...func(*appsv1beta1.StatefulSet)) *appsv1beta1.StatefulSet
 	return set
 }
 
-// daemons is a DaemonSet on 5 nodes whose rollout is complete.
+// daemons returns a DaemonSet on 5 nodes whose rollout is complete.
 func daemons(change ...func(*appsv1beta1.DaemonSet)) *appsv1beta1.DaemonSet {
 	set := &appsv1beta1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1beta1", Kind: "DaemonSet"},
@@ -64,7 +64,7 @@ func daemons(change ...func(*appsv1beta1.DaemonSet)) *appsv1beta1.DaemonSet {
 	return set
 }
 
-// recall is a revision of a set, as its controller writes it.
+// recall returns a revision of a set, as its controller writes it.
 func recall(t *testing.T, of client.Object, number int64, image string) client.Object {
 	t.Helper()
 	r := made(t, number, image, "")
@@ -81,7 +81,7 @@ func TestVerbsServeEachKind(t *testing.T) {
 	olderSet.TypeMeta = metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "StatefulSet"}
 	olderDaemons.TypeMeta = metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "DaemonSet"}
 	for _, c := range []struct {
-		typed    string // what users write
+		typed    string // What users write.
 		set      client.Object
 		printed  string
 		noun, id string

@@ -15,7 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// fakeKubectl prints its arguments and its input, and ends with a code.
+// fakeKubectl prints its arguments and its input, and exits with a code.
 func fakeKubectl(t *testing.T, code string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func fakeKubectl(t *testing.T, code string) {
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
-// TestKubectlRunsItsOwnCommands changes the environment, so it has no parallel parts.
+// TestKubectlRunsItsOwnCommands changes the environment, so it can't run in parallel.
 func TestKubectlRunsItsOwnCommands(t *testing.T) {
 	fakeKubectl(t, "0")
 	for typed, runs := range map[string]string{
@@ -53,7 +53,7 @@ func TestKubectlRunsItsOwnCommands(t *testing.T) {
 	}
 }
 
-// TestCreateBroadcastJob changes the environment, so it has no parallel parts.
+// TestCreateBroadcastJob changes the environment, so it can't run in parallel.
 func TestCreateBroadcastJob(t *testing.T) {
 	fakeKubectl(t, "0")
 	for typed, runs := range map[string]string{

@@ -55,7 +55,7 @@ func cluster(name string, change func(*fleetv1alpha1.MemberCluster)) *fleetv1alp
 	return mc
 }
 
-// command is the plugin on a cluster that c reads and writes.
+// command returns the plugin for a cluster that c reads and writes.
 func command(t *testing.T, c client.WithWatch) *cobra.Command {
 	t.Helper()
 	ca := httptest.NewTLSServer(http.NotFoundHandler())
@@ -71,7 +71,7 @@ func command(t *testing.T, c client.WithWatch) *cobra.Command {
 	})
 }
 
-// run calls the plugin on a cluster that c reads and writes.
+// run calls the plugin for a cluster that c reads and writes.
 func run(t *testing.T, c client.WithWatch, args ...string) (string, error) {
 	t.Helper()
 	cmd := command(t, c)
@@ -191,7 +191,7 @@ func TestTaint(t *testing.T) {
 	c := hub(t, cluster("east", nil))
 	for _, step := range []struct {
 		args []string
-		want []string // the taints then
+		want []string // The taints afterwards.
 		out  string
 		err  string
 	}{

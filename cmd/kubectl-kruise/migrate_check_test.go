@@ -35,7 +35,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// crd is as OpenKruise's chart installs it: two versions, of which v1beta1 is stored, and a conversion webhook.
+// crd returns a CRD as OpenKruise's chart installs it: with two versions, of which v1beta1 is the storage version, and a conversion webhook.
 func crd(kind, plural string, change ...func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
 	of := group
 	if kind == "PodUnavailableBudget" {
@@ -95,7 +95,7 @@ func byHelm(name, namespace string) func(*apiextensionsv1.CustomResourceDefiniti
 	}
 }
 
-// sample is an object of a kind that is not served.
+// sample returns an object of a kind that is not served.
 func sample(kind, version, name string) client.Object {
 	o := &unstructured.Unstructured{}
 	of := group
@@ -108,7 +108,7 @@ func sample(kind, version, name string) client.Object {
 	return o
 }
 
-// endpoints are those of the Service of OpenKruise's webhooks.
+// endpoints returns the endpoints of the Service for OpenKruise's webhooks.
 func endpoints(ready bool) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: "kruise-system", Name: oldWebhooks, Labels: map[string]string{discoveryv1.LabelServiceName: oldWebhooks}}
 	return []client.Object{
@@ -132,7 +132,7 @@ func podHook() *admissionv1.MutatingWebhookConfiguration {
 	}
 }
 
-// foreignHook is somebody else's, of a Service that is gone, for our kinds or for others.
+// foreignHook returns a third-party webhook with a missing Service, for our kinds or for others.
 func foreignHook(of string) *admissionv1.ValidatingWebhookConfiguration {
 	return &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "policy"},
@@ -151,7 +151,7 @@ func managerOf(name, namespace string, ready int32) client.Object {
 	}
 }
 
-// webhooksOnly is our manager during the move.
+// webhooksOnly returns our manager as it runs during the move.
 func webhooksOnly(args ...string) client.Object {
 	d := managerOf(ourManager, "flotilla-system", 2).(*appsv1.Deployment)
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Args: append([]string{"--leader-elect"}, args...)}}
@@ -175,7 +175,7 @@ func lease(renewed time.Duration) client.Object {
 	}
 }
 
-// helmSecret is a release as helm stores it. config is the values that its user has set, if any.
+// helmSecret returns a release as helm stores it. config holds the values that the user has set, if any.
 func helmSecret(t *testing.T, chart, name, namespace string, revision int, status, manifest string, config ...map[string]any) client.Object {
 	t.Helper()
 	values := map[string]any{}
@@ -202,7 +202,7 @@ func helmSecret(t *testing.T, chart, name, namespace string, revision int, statu
 	}
 }
 
-// manifest has CRDs, those with a + in front with the annotation that keeps them.
+// manifest contains CRDs. A + in front of a name adds the annotation that keeps the CRD.
 func manifest(names ...string) string {
 	docs := []string{"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: kruise-system\n"}
 	for _, name := range names {
@@ -216,7 +216,7 @@ func manifest(names ...string) string {
 	return strings.Join(docs, "---\n")
 }
 
-// failingLists makes lists of a kind in these versions fail, as without its conversion webhook.
+// failingLists makes lists of a kind in these versions fail, as if its conversion webhook were missing.
 func failingLists(kind string, versions ...string) interceptor.Funcs {
 	return interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 		gvk := list.GetObjectKind().GroupVersionKind()
@@ -244,7 +244,7 @@ func TestMigrateCheck(t *testing.T) {
 		name    string
 		objects []client.Object
 		broken  interceptor.Funcs
-		// want has LEVEL REASON OBJECT of each finding, and says is in the output.
+		// want holds LEVEL REASON OBJECT for each finding. says is part of the output.
 		want []string
 		says []string
 	}{
@@ -542,7 +542,7 @@ func TestMigrateCheck(t *testing.T) {
 	}
 }
 
-// The check names the same way out as the chart that refuses.
+// The check names the same way out as the chart when it refuses to install.
 func TestMigrateCheckAgreesWithTheChart(t *testing.T) {
 	t.Parallel()
 	template, err := os.ReadFile(filepath.Join("..", "..", "charts", "member", "templates", "crds.yaml"))
@@ -552,8 +552,8 @@ func TestMigrateCheckAgreesWithTheChart(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// After the way back, helm has left our label on the CRDs: it removes none that OpenKruise's chart does not have. The chart goes by what
-// converts them, and helm by the release.
+// After the way back, helm has left our label on the CRDs: it doesn't remove labels that OpenKruise's chart doesn't have. The chart decides
+// by the conversion webhook, and helm by the release.
 func TestMigrateCheckAgreesWithTheChartAfterTheWayBack(t *testing.T) {
 	t.Parallel()
 	back := func(d *apiextensionsv1.CustomResourceDefinition) {

@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// revisionIn is a revision of SidecarSet log as OpenKruise writes it.
+// revisionIn returns a revision of SidecarSet log as OpenKruise writes it.
 func revisionIn(namespace, name, data string) *appsv1.ControllerRevision {
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
@@ -93,7 +93,7 @@ func TestMigrateCopyIntoAnEmptyNamespace(t *testing.T) {
 	require.Empty(t, out)
 }
 
-// checked are the findings of the check about what objects need.
+// checked returns the check's findings about what objects need.
 func checked(t *testing.T, objects ...client.Object) []finding {
 	t.Helper()
 	out, _ := run(t, clusterBuilder(t, objects...).Build(), "migrate", "check", "-o", "json") // Others may block.
@@ -104,7 +104,7 @@ func checked(t *testing.T, objects ...client.Object) []finding {
 	})
 }
 
-// object returns one of OpenKruise's kinds, or of another group, with a spec.
+// object returns an object of one of OpenKruise's kinds, or of another group, with a spec.
 func object(t *testing.T, apiVersion, kind, name, spec string) client.Object {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{}}

@@ -21,8 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// A CRD whose conversion webhook is gone disturbs garbage collection, so the cluster is the test's own. What the check tells
-// the user to run heals it.
+// A CRD without its conversion webhook disturbs garbage collection, so the test has its own cluster. The commands from the check repair it.
 func TestIntegrationMigrateCheckHealsAConversion(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: apiextensionsv1.AddToScheme, Own: &lab.Config{ControlPlaneOnly: true}})

@@ -20,7 +20,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// deployment is one of 4 pods.
+// deployment returns a Deployment with 4 pods.
 func deployment(change ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
@@ -100,7 +100,7 @@ func TestMigrateTakes(t *testing.T) {
 	}
 }
 
-// movable is a cluster whose controllers create and delete pods at once.
+// movable returns a cluster whose controllers create and delete pods at once.
 func movable(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	return clusterBuilder(t, objects...).WithInterceptorFuncs(interceptor.Funcs{
@@ -149,7 +149,7 @@ func TestMigrateMoves(t *testing.T) {
 	require.Equal(t, int32(1), *d.Spec.Replicas)
 }
 
-// A controller that writes a status between the read and the write of a size does not end the move.
+// The move continues if a controller writes a status between the read and the write of a size.
 func TestMigrateGoesOnAfterConflicts(t *testing.T) {
 	t.Parallel()
 	conflicts := map[string]int{}

@@ -39,7 +39,7 @@ helmHooks: {}
 		"Note: installation.namespace is left out; here it is helm's --namespace\n", notes.String())
 }
 
-// TestMigrateAllValues leaves nothing that the chart refuses, whose own test of the same file says what it does.
+// TestMigrateAllValues leaves nothing that the chart rejects. The chart's own test of the same file says what it does.
 func TestMigrateAllValues(t *testing.T) {
 	t.Parallel()
 	golden(t, "openkruise-values", valuesOf(t, "../../charts/testdata/openkruise-values.yaml"))

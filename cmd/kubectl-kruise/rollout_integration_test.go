@@ -28,7 +28,7 @@ import (
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// desk is a user's environment: a namespace in which CloneSet's controller runs, and the plugin with the cluster's kubeconfig.
+// desk is a user's environment: a namespace with a running CloneSet controller, and the plugin with the cluster's kubeconfig.
 type desk struct {
 	client.Client
 
@@ -48,7 +48,7 @@ func newDesk(t *testing.T) *desk {
 	return &desk{Client: s, namespace: s.Namespace(t), kubeconfig: s.Cluster.Kubeconfig, cache: t.TempDir()}
 }
 
-// kruise runs the plugin as users do, by flags alone.
+// kruise runs the plugin as users do, using only flags.
 func (d *desk) kruise(t *testing.T, line string) (string, error) {
 	t.Helper()
 	cmd := root(fromFlags)
@@ -70,14 +70,14 @@ func (d *desk) ok(t *testing.T, line, want string) string {
 	return out
 }
 
-// fails runs a command that must fail with that text.
+// fails runs a command that must fail with the given text.
 func (d *desk) fails(t *testing.T, line, why string) {
 	t.Helper()
 	_, err := d.kruise(t, line)
 	require.ErrorContains(t, err, why)
 }
 
-// demo is the CloneSet as the cluster has it.
+// demo returns the CloneSet in the cluster.
 func (d *desk) demo(t *testing.T) *appsv1beta1.CloneSet {
 	t.Helper()
 	set := &appsv1beta1.CloneSet{}
@@ -85,7 +85,7 @@ func (d *desk) demo(t *testing.T) *appsv1beta1.CloneSet {
 	return set
 }
 
-// pods are the pods that are not being deleted, with the image of their first container.
+// pods returns the pods that are not being deleted, with the image of their first container.
 func (d *desk) pods(t *testing.T) map[types.UID]string {
 	t.Helper()
 	var all corev1.PodList
@@ -196,7 +196,7 @@ func (d *desk) scales(t *testing.T, follow string) {
 	d.fails(t, "rollout status ships/web", "choose that cluster with --context")
 }
 
-// migrates turns a Deployment into a CloneSet beside the one that there is.
+// migrates turns a Deployment into a CloneSet beside the existing one.
 func (d *desk) migrates(t *testing.T) {
 	t.Helper()
 	template := pod("nginx:1")

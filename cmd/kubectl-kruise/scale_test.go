@@ -13,7 +13,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// scalable is a cluster that serves the scale of demo, and creates follow pods when it is set.
+// scalable returns a cluster that serves the scale of demo, and creates follow pods when it is set.
 func scalable(t *testing.T, follow int32) client.WithWatch {
 	t.Helper()
 	return clusterBuilder(t, demo()).WithInterceptorFuncs(interceptor.Funcs{

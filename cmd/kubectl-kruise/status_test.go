@@ -19,7 +19,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// counts sets how many pods there are, ready, available, updated, and updated and available.
+// counts sets the numbers of pods: all, ready, available, updated, and both updated and available.
 func counts(total, ready, available, updated, complete int32) func(*appsv1beta1.CloneSet) {
 	return func(set *appsv1beta1.CloneSet) {
 		s := &set.Status
@@ -122,7 +122,7 @@ func TestStatusOfARevision(t *testing.T) {
 	require.Contains(t, out, "the controller has not seen the change yet")
 }
 
-// moving is a cluster in which objects change as soon as they are watched.
+// moving returns a cluster in which objects change as soon as they are watched.
 func moving(t *testing.T, set *appsv1beta1.CloneSet, then func(client.Client) error) client.WithWatch {
 	t.Helper()
 	return clusterBuilder(t, set).WithInterceptorFuncs(interceptor.Funcs{
@@ -207,7 +207,7 @@ func TestStatusReadsAgainWhenItsWatchIsTooOld(t *testing.T) {
 	require.Contains(t, out, "successfully rolled out")
 }
 
-// stand is the progress of a workload of any kind, by its own status.
+// stand returns the progress of a workload of any kind, based on its own status.
 func stand(t *testing.T, set client.Object) standing {
 	t.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)

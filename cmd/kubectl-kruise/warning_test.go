@@ -13,7 +13,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// warning is an apiserver that lists the fleet's clusters and returns a warning.
+// warning returns an apiserver that lists the fleet's clusters and adds a warning.
 func warning(t *testing.T) string {
 	t.Helper()
 	version := metav1.GroupVersionForDiscovery{GroupVersion: "fleet.kruise.io/v1alpha1", Version: "v1alpha1"}

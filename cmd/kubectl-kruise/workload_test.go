@@ -36,7 +36,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// served is what the fake cluster's discovery returns.
+// served returns the result of the fake cluster's discovery.
 func served() []*metav1.APIResourceList {
 	verbs := metav1.Verbs{"get", "list", "watch", "patch"}
 	resource := func(plural, singular, kind string, short ...string) metav1.APIResource {
@@ -61,13 +61,13 @@ func served() []*metav1.APIResourceList {
 	}
 }
 
-// builder finds objects as kubectl does: by discovery, and by requests that a fake transport answers from c.
+// builder finds objects as kubectl does: through discovery, and through requests that a fake transport answers from c.
 func builder(t *testing.T, c client.Client) *resource.Builder {
 	t.Helper()
 	discovery := &discoveryfake.FakeDiscovery{Fake: &clienttesting.Fake{Resources: served()}}
 	groups, err := restmapper.GetAPIGroupResources(discovery)
 	require.NoError(t, err)
-	// The fake returns groups in the order of a map, an apiserver its own before those of CRDs.
+	// The fake returns groups in the order of a map. An apiserver returns its own groups before those of CRDs.
 	slices.SortFunc(groups, func(a, b *restmapper.APIGroupResources) int { return cmp.Compare(a.Group.Name, b.Group.Name) })
 	mapper := restmapper.NewShortcutExpander(restmapper.NewDiscoveryRESTMapper(groups), discovery, nil)
 	kinds := restmapper.NewDiscoveryRESTMapper(groups)
@@ -115,7 +115,7 @@ func answer(c client.Client, mapper meta.RESTMapper, gv schema.GroupVersion, r *
 	return reply(http.StatusOK, one)
 }
 
-// newCluster is a cluster with objects.
+// newCluster returns a cluster with objects.
 func newCluster(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	return clusterBuilder(t, objects...).Build()
@@ -143,7 +143,7 @@ func clusterBuilder(t *testing.T, objects ...client.Object) *ctrlfake.ClientBuil
 	return b
 }
 
-// demo is a CloneSet of 5 pods whose rollout is complete.
+// demo returns a CloneSet with 5 pods whose rollout is complete.
 func demo(change ...func(*appsv1beta1.CloneSet)) *appsv1beta1.CloneSet {
 	set := &appsv1beta1.CloneSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet"},
@@ -198,7 +198,7 @@ func deleting(set *appsv1beta1.CloneSet) {
 	set.Spec.UpdateStrategy = appsv1beta1.CloneSetUpdateStrategy{Type: appsv1beta1.CloneSetOnDelete}
 }
 
-// alpha is demo in the older version.
+// alpha returns demo in the older version.
 func alpha(t *testing.T, change ...func(*appsv1beta1.CloneSet)) *appsv1alpha1.CloneSet {
 	t.Helper()
 	out := &appsv1alpha1.CloneSet{}
@@ -207,7 +207,7 @@ func alpha(t *testing.T, change ...func(*appsv1beta1.CloneSet)) *appsv1alpha1.Cl
 	return out
 }
 
-// made is a revision of demo, as the controller writes it.
+// made returns a revision of demo, as the controller writes it.
 func made(t *testing.T, number int64, image, cause string) *appsv1.ControllerRevision {
 	t.Helper()
 	data, err := revision.Data(pod(image))
@@ -225,7 +225,7 @@ func made(t *testing.T, number int64, image, cause string) *appsv1.ControllerRev
 	return r
 }
 
-// got is demo as the cluster has it.
+// got returns demo as it is in the cluster.
 func got(t *testing.T, c client.Client) *appsv1beta1.CloneSet {
 	t.Helper()
 	set := &appsv1beta1.CloneSet{}

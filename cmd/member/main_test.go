@@ -20,7 +20,7 @@ func TestHelp(t *testing.T) {
 	golden.Equal(t, "help", out.String())
 }
 
-// The cases run sequentially: a manager sets the logger of klog, which belongs to the process.
+// The cases run sequentially: a manager sets klog's logger, which is global to the process.
 func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 	for _, tc := range []struct{ name, arg, want string }{
 		{"an unknown flag", "--nonsense", "unknown flag: --nonsense"},
@@ -63,8 +63,8 @@ func TestNoReplacedFlagExists(t *testing.T) {
 	}
 }
 
-// What the managers of OpenKruise and of its chart are started with, as far as it exists here. It runs alone: a manager sets the
-// logger of klog, which belongs to the process.
+// These are the flags that the managers of OpenKruise and of its chart are started with, as far as they exist here. The test runs alone: a
+// manager sets klog's logger, which is global to the process.
 func TestTheFlagsOfOpenKruiseThatExistAreAccepted(t *testing.T) {
 	cmd, err := command()
 	require.NoError(t, err)

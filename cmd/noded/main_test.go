@@ -20,7 +20,7 @@ func TestHelp(t *testing.T) {
 	golden.Equal(t, "help", out.String())
 }
 
-// The cases run sequentially: the daemon sets the logger of klog, which belongs to the process.
+// The cases run sequentially: the daemon sets klog's logger, which is global to the process.
 func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 	for _, tc := range []struct{ name, node, arg, want string }{
 		{"an unknown flag", "node-1", "--nonsense", "unknown flag: --nonsense"},

@@ -75,9 +75,9 @@ type Options struct {
 	PatientLeader bool
 	// Profiles makes the managers serve profiles, for Manager.Profile.
 	Profiles bool
-	// Programs returns the programs of the clusters; nil means lab.Binaries.
+	// Programs returns the programs of the clusters. Nil means lab.Binaries.
 	Programs func(context.Context, lab.Progress) (lab.Bin, error)
-	// Managers builds the managers in bin/ while the clusters start; nil means that they are already built.
+	// Managers builds the managers in bin/ while the clusters start. Nil means that they are already built.
 	Managers func(context.Context) error
 	// Progress is called for each stage.
 	Progress lab.Progress

@@ -25,14 +25,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// admitted is an object as admission sees it: with the UID that it is stored with.
+// admitted returns an object as admission sees it: with the UID under which it is stored.
 func admitted(namespace, name string) *corev1.ConfigMap {
 	o := object(namespace, name)
 	o.UID = types.UID(namespace + "-" + name)
 	return o
 }
 
-// marked are the namespaces of the marks in the configuration.
+// marked returns the namespaces of the marks in the configuration.
 func (w *world) marked(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -44,7 +44,7 @@ func (w *world) marked(t *testing.T) []string {
 
 func (w *world) after(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
 
-// leads is a leader that begins: it knows nothing.
+// leads starts a new leader, which knows nothing yet.
 func (w *world) leads() {
 	w.entries = &Entries{
 		Client: w.entries.Client, Live: w.entries.Live, Configuration: w.entries.Configuration, Steps: w.entries.Steps, Guards: w.entries.Guards,
@@ -106,7 +106,7 @@ func TestAMarkDoesNotOutliveItsObject(t *testing.T) {
 	require.Empty(t, w.entries.met[Path])
 }
 
-// A pod may come before the watch events of the object that it is sent for.
+// A pod may arrive before the watch events for the object that it is sent for.
 func TestAPodWaitsForTheCacheOfTheReplicaThatAnswers(t *testing.T) {
 	t.Parallel()
 	t.Run("for the object, if the apiserver has it", func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestAPodWaitsForTheCacheOfTheReplicaThatAnswers(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- w.entries.CatchUp(t.Context(), "shop") }()
 		<-looked
-		w.entries.turn.pass() // An event of something else.
+		w.entries.turn.pass() // An unrelated event.
 		<-looked
 		require.Empty(t, done)
 		mu.Lock()
@@ -184,7 +184,7 @@ func TestAnObjectThatIsNotStoredIsForgotten(t *testing.T) {
 	}
 }
 
-// An object of the same name that is gone is not the one that is about to be stored.
+// A deleted object with the same name is not the one that is about to be stored.
 func TestAMarkIsForOneObjectAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(configured("CA"), admitted("shop", "a"))
@@ -243,7 +243,7 @@ func TestAskWritesOnlyWhatIsMissing(t *testing.T) {
 	require.Zero(t, w.writes)
 }
 
-// named2 is a cluster-scoped object for all namespaces with a name of its own, and so with pods of its own.
+// named2 returns a named cluster-scoped object for all namespaces, which asks for its own pods.
 func named2(name string) *corev1.Node {
 	n := wide("*")
 	n.Name = name
@@ -357,10 +357,10 @@ func TestAskWaitsUntilTheCacheShowsTheEntry(t *testing.T) {
 	})
 	answered := make(chan []string, 1)
 	go func() { answered <- w.entries.Ask(t.Context(), nil, admitted("shop", "a")) }()
-	<-looked // before the write
-	<-looked // and after it
+	<-looked // Before the write.
+	<-looked // After the write.
 	w.entries.turn.pass()
-	<-looked // An event of something else.
+	<-looked // An unrelated event.
 	require.Empty(t, answered)
 	mu.Lock()
 	is = w.config(t)
@@ -369,7 +369,7 @@ func TestAskWaitsUntilTheCacheShowsTheEntry(t *testing.T) {
 	require.Empty(t, <-answered)
 }
 
-// Who has objects refused again and again, or creates many at once, has the configuration written once in a second.
+// If a user's objects are rejected again and again, or the user creates many at once, the configuration is written only once per second.
 func TestObjectsThatAreRefusedAreOneMark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(configured("CA"))
@@ -397,7 +397,7 @@ func TestAskIsForGuardsToo(t *testing.T) {
 	require.Contains(t, w.entries.Ask(t.Context(), nil, admitted("bank", "a"))[0], "is not asked about the pods of namespace bank yet")
 }
 
-// What others wrote into the annotation, and clocks that differ by more than marks last, keep nothing open.
+// Marks that others wrote into the annotation, or whose clock differs by more than marks last, keep nothing open.
 func TestMarksThatAreNotOursAreRemoved(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

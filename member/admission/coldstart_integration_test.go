@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// silent are webhooks at an address where nobody answers, as while no replica runs, for pods of one namespace.
+// silent returns webhooks with an address where nothing answers, as while no replica runs, for pods of one namespace.
 func silent(namespace string, w admissionv1.MutatingWebhook) []admissionv1.MutatingWebhook {
 	w.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/silent")}
 	w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{metadataName: namespace}}
@@ -28,7 +28,7 @@ func silent(namespace string, w admissionv1.MutatingWebhook) []admissionv1.Mutat
 	return []admissionv1.MutatingWebhook{w}
 }
 
-// TestIntegrationAttack26PreemptionNeedsNoReplica deletes pods while nobody answers.
+// TestIntegrationAttack26PreemptionNeedsNoReplica deletes pods while no replica answers.
 func TestIntegrationAttack26PreemptionNeedsNoReplica(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t, testenv.Config{})
@@ -57,7 +57,7 @@ func TestIntegrationAttack26PreemptionNeedsNoReplica(t *testing.T) {
 	require.True(t, apierrors.IsInternalError(remove("system:serviceaccount:kube-system:replicaset-controller")))
 }
 
-// TestIntegrationAttack27NodesComeBackWithoutAReplica creates pods while nobody answers.
+// TestIntegrationAttack27NodesComeBackWithoutAReplica creates pods while no replica answers.
 func TestIntegrationAttack27NodesComeBackWithoutAReplica(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t, testenv.Config{})
@@ -72,7 +72,7 @@ func TestIntegrationAttack27NodesComeBackWithoutAReplica(t *testing.T) {
 	shape.asked = &askers{asks: []string{"'asks' in object.metadata.?annotations.orValue({})"}}
 	needed := needs{podstep.AllNamespaces: admissionv1.Fail, "elsewhere": admissionv1.Fail, namespace: admissionv1.Ignore}
 	config := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "cold-start-" + namespace}}
-	// occupy has pods of the namespace wait that meet a condition.
+	// occupy blocks the pods of the namespace that meet a condition.
 	occupy := func(c admissionv1.MatchCondition) {
 		setWebhooks(config, silent(namespace, admissionv1.MutatingWebhook{
 			Name: "m.kb.io", Rules: shape.rules, MatchConditions: []admissionv1.MatchCondition{c},
@@ -110,7 +110,7 @@ func TestIntegrationAttack27NodesComeBackWithoutAReplica(t *testing.T) {
 		}
 	}
 
-	// The other entry, which lets pods go ahead, gets those and no others.
+	// The other entry, which lets pods proceed, gets exactly those.
 	occupy(shape.notFromAnywhere())
 	require.NoError(t, env.Update(t.Context(), config))
 	require.Eventually(t, func() bool { return apierrors.IsInternalError(create(label(nil))) }, testenv.Long, testenv.Poll, "the entry takes effect")
@@ -123,7 +123,7 @@ func TestIntegrationAttack27NodesComeBackWithoutAReplica(t *testing.T) {
 	}
 }
 
-// podOf returns a pod that a SidecarSet for all namespaces may select, and that no scheduler sees.
+// podOf returns a pod that a SidecarSet for all namespaces may select, and that no scheduler handles.
 func podOf(namespace string, change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{"app": "web"}},

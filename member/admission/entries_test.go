@@ -26,7 +26,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// configured is the configuration as the chart and the certificate's keeper leave it.
+// configured returns the configuration as left by the chart and the certificate controller.
 func configured(bundle string) *admissionv1.MutatingWebhookConfiguration {
 	return &admissionv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "flotilla-member"},
@@ -39,7 +39,7 @@ func configured(bundle string) *admissionv1.MutatingWebhookConfiguration {
 	}
 }
 
-// object is one that asks for changes; ConfigMaps and Secrets stand for two kinds.
+// object returns an object that asks for changes. ConfigMaps and Secrets stand for two kinds.
 func object(namespace, name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
@@ -56,7 +56,7 @@ type world struct {
 	answer  func() error
 	hidden  bool
 	clock   *clocktesting.FakePassiveClock
-	// mutate is a webhook of others for configurations.
+	// mutate is a third-party webhook for configurations.
 	mutate func(*admissionv1.MutatingWebhookConfiguration)
 }
 
@@ -110,7 +110,7 @@ func (w *world) config(t *testing.T) *admissionv1.MutatingWebhookConfiguration {
 	return c
 }
 
-// open are the namespaces of the entries, by the entry's name.
+// open returns the namespaces of the entries, by the entry's name.
 func (w *world) open(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
@@ -165,7 +165,7 @@ func TestEntriesFollowTheObjects(t *testing.T) {
 	}
 }
 
-// wide is a cluster-scoped object that asks for the pods of one namespace, or of all; Nodes stand for its kind.
+// wide returns a cluster-scoped object that asks for the pods of one namespace, or of all. Nodes stand for its kind.
 func wide(namespace string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-" + namespace, Annotations: map[string]string{"for": namespace}}}
 }
@@ -235,7 +235,7 @@ func TestEntriesFollowClusterScopedObjects(t *testing.T) {
 	}
 }
 
-// While no replica answers, no pod is created that is sent.
+// While no replica answers, no pod that is sent can be created.
 func TestAttack27OnlyWantedPodsAreSentFromAllNamespaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(wide("*"), object("shop", "a"), optional("farm"), configured("CA"))
@@ -284,14 +284,14 @@ func TestAttack27OnlyWantedPodsAreSentFromAllNamespaces(t *testing.T) {
 	require.Equal(t, map[string][]string{EntryFail: {"shop"}, EntryIgnore: {"farm"}, EntryAsked: {"farm", "flotilla-system", "kube-system", "shop"}}, w.open(t))
 }
 
-// Pods that ask for a step themselves are sent from all other namespaces, and none is sent twice.
+// Pods that request a step themselves are sent from all other namespaces, and none is sent twice.
 func TestPodsThatAskAreSentFromNamespacesWithoutObjects(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
 		objects []client.Object
 		ignore  []string
-		out     []string // the namespaces that its entry leaves out; nil: there is no such entry
+		out     []string // The namespaces that its entry excludes. Nil means that there is no such entry.
 		policy  admissionv1.FailurePolicyType
 	}{
 		{name: "without any object", out: []string{"flotilla-system", "kube-system"}, policy: admissionv1.Fail},
@@ -334,7 +334,7 @@ func TestPodsThatAskAreSentFromNamespacesWithoutObjects(t *testing.T) {
 	}
 }
 
-// The entries of requests that guards judge are kept in the same way, in the other configuration.
+// The entries for requests that guards judge are maintained in the same way, in the other configuration.
 func TestEntriesOfGuardsFollowTheirObjects(t *testing.T) {
 	t.Parallel()
 	guards := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-member"}}
@@ -425,7 +425,7 @@ func TestWhatRemovesAnEntryIsRepaired(t *testing.T) {
 	require.Equal(t, map[string][]string{EntryFail: {"shop"}}, w.open(t))
 }
 
-// Exclusions that others add, as the Admissions Enforcer of AKS, GKE Autopilot and policy engines do, stay.
+// Exclusions added by others stay, such as by the Admissions Enforcer of AKS, GKE Autopilot and policy engines.
 func TestExclusionsOfOthersStay(t *testing.T) {
 	t.Parallel()
 	aks := []metav1.LabelSelectorRequirement{
@@ -438,7 +438,7 @@ func TestExclusionsOfOthersStay(t *testing.T) {
 		name    string
 		add     func(*admissionv1.MutatingWebhook)
 		want    []metav1.LabelSelectorRequirement
-		written int // how often the entry is written back
+		written int // How often the entry is written back.
 		blind   string
 	}{
 		{name: "after ours", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
@@ -486,7 +486,7 @@ func TestExclusionsOfOthersStay(t *testing.T) {
 			require.Equal(t, tc.blind == "", sent)
 			require.Contains(t, why, tc.blind)
 
-			// What is sent changes with the objects, and what others exclude does not.
+			// What is sent changes with the objects. What others exclude doesn't.
 			require.NoError(t, w.Create(t.Context(), object("bank", "a")))
 			require.NoError(t, w.reconcile(t))
 			require.Len(t, w.config(t).Webhooks[1].NamespaceSelector.MatchExpressions, len(tc.want))
@@ -512,7 +512,7 @@ func terms(change func([]metav1.LabelSelectorRequirement) []metav1.LabelSelector
 	}
 }
 
-// A writer who does not agree is written back at once, and then less and less often; what the objects ask for is not held up by it.
+// A change by another writer is reverted at once, and then less and less often. What the objects ask for isn't delayed by that.
 func TestAWriterWhoDoesNotAgreeIsWrittenBackLessAndLess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(object("shop", "a"), configured("CA"))
@@ -540,7 +540,7 @@ func TestAWriterWhoDoesNotAgreeIsWrittenBackLessAndLess(t *testing.T) {
 	require.Equal(t, map[string][]string{EntryFail: {"bank", "shop"}}, w.open(t))
 }
 
-// A webhook of others that changes what is written, as a policy engine does, makes no loop, and what it keeps away is not said to be sent.
+// A third-party webhook that changes what is written, as a policy engine does, causes no loop, and what it excludes is not reported as sent.
 func TestAPolicyThatChangesEachWriteIsWrittenToLessAndLess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(object("shop", "a"), configured("CA"))
@@ -553,8 +553,7 @@ func TestAPolicyThatChangesEachWriteIsWrittenToLessAndLess(t *testing.T) {
 	require.LessOrEqual(t, w.writes, 18)
 }
 
-// A second replica that becomes the leader finds the entries as the first one left them, and a crash before or after a write is made
-// good.
+// A new leader finds the entries as the previous one left them, and repairs what a crash before or after a write left incomplete.
 func TestANewLeaderGoesOnWhereTheFormerOneEnded(t *testing.T) {
 	t.Parallel()
 	for _, crashed := range []string{"before its write", "after its write"} {
@@ -623,7 +622,7 @@ func TestWithTheGateOffEntriesAreRemoved(t *testing.T) {
 	require.Contains(t, why, "namespace kube-system is exempt")
 }
 
-// A namespace that is about to be closed is closed when somebody who asks meanwhile gets the answer.
+// A namespace that is about to be closed is closed by the time a concurrent caller gets the answer.
 func TestWhoAsksWhileEntriesChangeGetsWhatComesOfIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(object("shop", "a"), configured("CA"))

@@ -26,14 +26,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// warnings are those that the apiserver has answered with.
+// warnings are the warnings from the apiserver.
 type warnings []string
 
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
 
-// TestThePodsOfAReleaseGetTheirSidecars creates a SidecarSet, a CloneSet and a pod one after the other in a namespace whose pods are not sent
-// to the webhook before, twenty times.
+// TestThePodsOfAReleaseGetTheirSidecars creates a SidecarSet, a CloneSet and a pod one after the other, twenty times, each time in a
+// namespace whose pods were not sent to the webhook before.
 func TestThePodsOfAReleaseGetTheirSidecars(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
@@ -64,7 +64,7 @@ func TestThePodsOfAReleaseGetTheirSidecars(t *testing.T) {
 		namespaces = append(namespaces, s.Namespace(t))
 	}
 	for _, namespace := range namespaces {
-		require.Eventually(t, func() bool { // Before that no pod is admitted.
+		require.Eventually(t, func() bool { // No pod is admitted before that.
 			return s.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{}) == nil
 		}, testenv.Long, testenv.Poll)
 	}

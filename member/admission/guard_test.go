@@ -26,7 +26,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podguard"
 )
 
-// answering is a judge that gives the same answer to each request, which it keeps.
+// answering is a judge that records each request and always gives the same answer.
 type answering struct {
 	refusal *podguard.Refusal
 	err     error
@@ -54,7 +54,7 @@ func allOperations() podguard.Gates {
 	return podguard.Gates{podguard.Delete: "", podguard.Evict: "", podguard.Update: "", podguard.Resize: ""}
 }
 
-// active returns the guard One of ConfigMaps with this judge.
+// active returns the guard One for ConfigMaps, with this judge.
 func active(gates podguard.Gates, j podguard.Judge) podguard.Active {
 	return podguard.Active{
 		Guard: podguard.Guard{Feature: "One", Gates: gates, Object: &corev1.ConfigMap{}, List: &corev1.ConfigMapList{}}, Judge: j,
@@ -86,7 +86,7 @@ func requested(t *testing.T, o podguard.Operation, change func(*corev1.Pod)) adm
 	}
 	switch o {
 	case podguard.Delete:
-		req.Operation, req.Name, req.OldObject = admissionv1.Delete, "", raw(was) // A collection's request has no name.
+		req.Operation, req.Name, req.OldObject = admissionv1.Delete, "", raw(was) // The request for a collection has no name.
 	case podguard.Evict:
 		req.Operation, req.SubResource = admissionv1.Create, "eviction"
 		req.Object = raw(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}})

@@ -38,7 +38,7 @@ import (
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// recording is a judge that refuses requests for pods of the label refuse=yes, and keeps what it was asked.
+// recording is a judge that refuses requests for pods with the label refuse=yes, and records the requests.
 type recording struct {
 	mu    sync.Mutex
 	asked []string
@@ -64,7 +64,7 @@ func (j *recording) Forecast(_ context.Context, r []podguard.Request) ([]*podgua
 	return make([]*podguard.Refusal, len(r)), nil
 }
 
-// of returns what was asked about a pod.
+// of returns the recorded requests for a pod.
 func (j *recording) of(namespace, name string) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -81,14 +81,14 @@ func (j *recording) of(namespace, name string) []string {
 	return out
 }
 
-// site is a namespace with pods in a cluster whose manager guards pods of namespaces that have a PodDisruptionBudget, which stands for
-// any kind that does.
+// site is a namespace with pods in a cluster whose manager guards the pods of namespaces that have a PodDisruptionBudget, which stands for
+// any guarding kind.
 type site struct {
 	*testenv.Env
 
 	namespace, configuration string
 	judge                    *recording
-	// clock paces what is written back.
+	// clock controls when entries are written back.
 	clock *clocktesting.FakePassiveClock
 }
 
@@ -117,21 +117,21 @@ func start(t *testing.T) *site {
 	return s
 }
 
-// guard creates the object that has requests sent, and waits until they are.
+// guard creates the object that causes requests to be sent, and waits until they are.
 func (s *site) guard(t *testing.T) *policyv1.PodDisruptionBudget {
 	t.Helper()
 	pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
 	require.NoError(t, s.Create(t.Context(), pdb))
 	require.Eventually(t, func() bool { return slices.Contains(s.sent(t), s.namespace) }, testenv.Long, testenv.Poll)
 	probe := s.pod(t, "probe", nil)
-	require.Eventually(t, func() bool { // The apiserver knows the entry a moment later.
+	require.Eventually(t, func() bool { // The apiserver applies the entry a moment later.
 		require.NoError(t, s.Delete(t.Context(), probe, client.DryRunAll))
 		return len(s.judge.of(s.namespace, "probe")) > 0
 	}, testenv.Long, testenv.Poll)
 	return pdb
 }
 
-// sent are the namespaces of the entry.
+// sent returns the namespaces in the entry.
 func (s *site) sent(t *testing.T) []string {
 	t.Helper()
 	var c admissionv1.ValidatingWebhookConfiguration
@@ -163,8 +163,8 @@ func (s *site) pod(t *testing.T, name string, change func(*corev1.Pod)) *corev1.
 	return p
 }
 
-// cached waits until the apiserver's own cache has a pod as it is. An apiserver admits a deletion with what its cache has, and once more
-// with the newer pod when the write is refused.
+// cached waits until the apiserver's own cache has the current pod. An apiserver admits a deletion with the pod in its cache, and once more
+// with the newer pod if the write conflicts.
 func (s *site) cached(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	fromCache := &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: "0"}}
@@ -176,7 +176,7 @@ func (s *site) cached(t *testing.T, p *corev1.Pod) {
 
 func refuse(p *corev1.Pod) { p.Labels["refuse"] = "yes" }
 
-// post sends a request as it is, without what client-go does with the answer, which waits and tries again after 429.
+// post sends a raw request, without client-go's handling of the response, which waits and retries after 429.
 func (s *site) post(t *testing.T, path string, body any) (*metav1.Status, http.Header) {
 	t.Helper()
 	data, err := json.Marshal(body)
@@ -295,7 +295,7 @@ func TestIntegrationGuard(t *testing.T) {
 	})
 	require.NoError(t, s.Delete(t.Context(), pdb))
 	require.Eventually(t, func() bool { return len(s.sent(t)) == 0 }, testenv.Long, testenv.Poll)
-	require.Eventually(t, func() bool { // The apiserver knows it a moment later.
+	require.Eventually(t, func() bool { // The apiserver applies it a moment later.
 		return s.Delete(t.Context(), early, client.DryRunAll) == nil
 	}, testenv.Long, testenv.Poll, "without an object nothing is sent any more")
 	now := len(s.judge.of(s.namespace, "early"))
@@ -303,13 +303,13 @@ func TestIntegrationGuard(t *testing.T) {
 	require.Len(t, s.judge.of(s.namespace, "early"), now)
 }
 
-// TestIntegrationOtherWritersOfTheConfiguration lets a second writer change the entry: exclusions that it adds stay, and what it takes away
-// is written back, at once and then less and less often.
+// TestIntegrationOtherWritersOfTheConfiguration lets a second writer change the entry. Exclusions that it adds stay. What it removes is
+// written back, at once and then less and less often.
 func TestIntegrationOtherWritersOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.guard(t)
-	// entry changes the entry, and returns it as it is then.
+	// entry changes the entry, and returns the result.
 	entry := func(change func(*admissionv1.ValidatingWebhook)) (out admissionv1.ValidatingWebhook) {
 		require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			var c admissionv1.ValidatingWebhookConfiguration

@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// facts is a podstep.Facts of a function.
+// facts is a podstep.Facts backed by a function.
 type facts func(*corev1.Pod) string
 
 func (c facts) Change(p *corev1.Pod) string { return c(p) }
@@ -56,7 +56,7 @@ func fails() podstep.Step {
 	return s
 }
 
-// panics returns steps that panic when they observe, and when they change.
+// panics returns steps that panic in Observe and in Change.
 func panics(feature string) podstep.Step {
 	return step(feature, facts(func(p *corev1.Pod) string {
 		p.Labels["half"] = "done"
@@ -129,7 +129,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// asked returns the request to create what raw is.
+// asked returns the request to create the object in raw.
 func asked(raw []byte) admission.Request {
 	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "u", Operation: admissionv1.Create, Namespace: "shop", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
@@ -185,8 +185,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// The patch is against the pod as it came: what other webhooks, or a newer apiserver, have written and our types don't know stays, and
-// so does how an empty field is written.
+// The patch is relative to the submitted pod: what other webhooks or a newer apiserver wrote and our types don't know is kept, and so is the
+// way empty fields are written.
 func TestAPatchChangesOnlyWhatStepsChanged(t *testing.T) {
 	t.Parallel()
 	const raw = `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-","creationTimestamp":null,"labels":{"app":"web"}},

@@ -26,7 +26,7 @@ type Image struct {
 	Args []string
 	// Env holds variables as NAME=value.
 	Env []string
-	// Labels go into the configuration and, of the index, into the annotations.
+	// Labels go into the configuration and, for the index, into the annotations.
 	Labels map[string]string
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// A late write of a former leader may make a pod not ready for a request that is gone: nothing else would make it ready again.
+// A late write by a former leader may make a pod unready for a request that is gone. Nothing else would make the pod ready again.
 func TestAPodIsNotKeptByARequestThatIsGone(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()

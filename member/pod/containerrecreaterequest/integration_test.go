@@ -28,7 +28,7 @@ const underTest = "containerrecreaterequest-under-test"
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestInCluster plays the node daemon, which is tested on real nodes.
+// TestInCluster acts as the node daemon, which is tested on real nodes.
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})

@@ -34,13 +34,13 @@ func TestPlan(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name    string
-		age     time.Duration // of the request
+		age     time.Duration // Of the request.
 		change  func(*request)
 		pod     func(*corev1.Pod)
 		gone    bool
 		step    string
 		reason  string
-		message string // of the new status
+		message string // In the new status.
 		recheck time.Duration
 	}{
 		{name: "the daemon has a minute to answer", age: 59 * time.Second, recheck: time.Second},
@@ -64,7 +64,7 @@ func TestPlan(t *testing.T) {
 			change:  func(r *request) { under(r); r.Spec.ActiveDeadlineSeconds = new(int64(10)) },
 		},
 		{
-			// A time.Duration has room for 292 years.
+			// A time.Duration can hold 292 years.
 			name: "a deadline in 317 years is not over", recheck: seconds.Duration(10_000_000_000),
 			change: func(r *request) { under(r); r.Spec.ActiveDeadlineSeconds = new(int64(10_000_000_000)) },
 		},

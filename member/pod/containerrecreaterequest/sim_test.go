@@ -27,13 +27,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// silent is a label of requests that no daemon answers in the simulator, or with value begins none after they have begun.
+// silent is a label of requests that no daemon answers in the simulator. With value begins, no daemon answers after they have begun.
 const (
 	silent = "silent"
 	begins = "begins"
 )
 
-// simulated is the controller in the simulator, with the rules that hold in every scenario.
+// simulated returns the controller in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -72,7 +72,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// daemon is the node daemon, and the kubelet: it carries out one request of a pod after another, and restarts containers.
+// daemon acts as the node daemon and the kubelet: it carries out the requests for a pod one after another, and restarts containers.
 type daemon struct{}
 
 func (daemon) Steps(w *sim.World) []sim.Step {
@@ -136,7 +136,8 @@ func phase(w *sim.World, r *appsv1beta1.ContainerRecreateRequest, p appsv1beta1.
 	}}
 }
 
-// heldBefore: a pod becomes not ready for a request only when that has the finalizer, which goes only when the pod is not kept any more.
+// heldBefore: a pod becomes unready for a request only while the request has the finalizer, which stays until the pod is no longer kept
+// unready.
 func heldBefore(w *sim.World, c sim.Change) error {
 	if done := c.ByController() && !c.Late && c.Err == nil; !done {
 		return nil
@@ -180,7 +181,7 @@ func completesInTime(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// leavesStates: the states of containers are the daemon's.
+// leavesStates: only the daemon writes the states of containers.
 func leavesStates(_ *sim.World, c sim.Change) error {
 	was, ok := c.Before.(*appsv1beta1.ContainerRecreateRequest)
 	is, stays := c.After.(*appsv1beta1.ContainerRecreateRequest)
@@ -190,7 +191,7 @@ func leavesStates(_ *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end is what matters at rest. The snapshot is not: the daemon may be done before it is written.
+// end returns what matters at rest. That doesn't include the snapshot: the daemon may be done before it is written.
 func end(w *sim.World) string {
 	var lines []string
 	for _, pod := range sim.All[*corev1.Pod](w) {
@@ -208,7 +209,7 @@ func end(w *sim.World) string {
 	return strings.Join(lines, "\n")
 }
 
-// uid is that of the first object in the simulator.
+// uid is the UID of the first object in the simulator.
 const uid = "00000000-0000-4000-8000-000000000001"
 
 func target() *corev1.Pod {

@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
-// A request that OpenKruise has stored reads as before in both versions, may be written, and is removed after its TTL.
+// A request stored by OpenKruise reads as before in both versions, can be written, and is removed after its TTL.
 func TestARequestOfOpenKruiseIsTakenOver(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/openkruise.yaml")

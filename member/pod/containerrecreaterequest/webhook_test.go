@@ -64,7 +64,7 @@ func TestARequestIsFilledInFromItsPod(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 
-	// The same manifest, applied again, changes nothing.
+	// Applying the same manifest again changes nothing.
 	next := asked()
 	next.Labels, next.Annotations = r.Labels, r.Annotations
 	require.NoError(t, w.Default(webhooktest.Requested(t, r), next))

@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// refuses is a guard that refuses while it says why.
+// refuses is a guard that refuses as long as why is set.
 type refuses struct{ why string }
 
 // Check implements podguard.Judge.
@@ -39,7 +39,7 @@ func (*refuses) Forecast(context.Context, []podguard.Request) ([]*podguard.Refus
 	return nil, nil
 }
 
-// fixture is the controller of CloneSets with a fake client.
+// fixture is the CloneSet instance of the controller with a fake client.
 type fixture struct {
 	*Reconciler
 	guard  *refuses

@@ -30,8 +30,8 @@ import (
 // TestMain runs the package's tests with a lab.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestInCluster plays the controllers of the CloneSet and of NodePodProbes, the kubelet and the node daemon. Other tests have NodePodProbes
-// written by their controllers, so the cluster is its own.
+// TestInCluster acts as the controllers of the CloneSet and of NodePodProbes, the kubelet and the node daemon. In other tests, controllers
+// write NodePodProbes, so this one has its own cluster.
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	schemes := runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme}
@@ -66,7 +66,7 @@ func TestInCluster(t *testing.T) {
 	n := &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	require.NoError(t, api.Create(t.Context(), n))
 	pods := map[string]*corev1.Pod{}
-	// runs has the kubelet start the container of a pod.
+	// runs makes the kubelet start the container of a pod.
 	runs := func(pod *corev1.Pod, id string) {
 		pod.Status = corev1.PodStatus{
 			Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}},

@@ -23,7 +23,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const probes = `[{"name":"app","livenessProbe":{"exec":{"command":["/ok"]},"periodSeconds":5}}]`
 
-// serving is a pod that serves.
+// serving returns a pod that serves.
 func serving(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := testkit.Pod(name).OwnedBy("uid-web").Annotation(keys.ContainerProbeContext, probes).Ready(noon.Add(-time.Hour)).Obj()
 	for _, c := range change {
@@ -40,7 +40,7 @@ func unready(pod *corev1.Pod) {
 	}
 }
 
-// world is what a plan sees: a CloneSet of these pods, of which one may be unavailable.
+// world returns what a plan sees: a CloneSet with these pods, one of which may be unavailable.
 func world(pods ...*corev1.Pod) observed {
 	o := observed{
 		workload: cloneSets().read(testkit.CloneSet("web").Replicas(int32(len(pods))).Rolling("0", "1", "0").Obj()), pods: pods,
@@ -52,7 +52,7 @@ func world(pods ...*corev1.Pod) observed {
 	return o
 }
 
-// fails says that the probe of a pod fails for so long.
+// fails makes a pod's probe fail since that long ago.
 func (o observed) fails(pod *corev1.Pod, since time.Duration) observed {
 	return o.found(pod, appsv1alpha1.ProbeFailed, since, pod.Status.ContainerStatuses[0].ContainerID)
 }
@@ -64,7 +64,7 @@ func (o observed) found(pod *corev1.Pod, state appsv1alpha1.ProbeState, since ti
 	return o
 }
 
-// asked adds a request for a container of a pod, made so long ago.
+// asked adds a request for a container of a pod, made that long ago.
 func (o observed) asked(pod *corev1.Pod, id string, ago time.Duration, phase appsv1beta1.ContainerRecreateRequestPhase) observed {
 	r := &appsv1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{

@@ -33,9 +33,9 @@ import (
 )
 
 const (
-	// sick is an annotation of pods in the simulator: how often the container has to be restarted until its probe succeeds.
+	// sick is an annotation of pods in the simulator: how often the container has to be restarted before its probe succeeds.
 	sick = "sim/sick"
-	// stuck is an annotation of pods: how many requests are complete without a restart.
+	// stuck is an annotation of pods: how many requests complete without a restart.
 	stuck = "sim/stuck"
 	// late is an annotation of pods that are not ready until they are restarted.
 	late = "sim/late"
@@ -43,12 +43,12 @@ const (
 	owner = "00000000-0000-4000-8000-000000000001"
 )
 
-// live are daemons on all nodes.
+// live reports live daemons on all nodes.
 type live struct{}
 
 func (live) Does(string, string) bool { return true }
 
-// simulated is the controller of CloneSets in the simulator, with the rules that hold in every scenario.
+// simulated returns the CloneSet instance of the controller in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -113,7 +113,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// describe is what a story says of an object.
+// describe returns what a story reports about an object.
 func describe(o client.Object) []string {
 	switch is := o.(type) {
 	case *corev1.Pod:
@@ -135,7 +135,7 @@ func describe(o client.Object) []string {
 	return nil
 }
 
-// sameContainer is the webhook of ContainerRecreateRequests.
+// sameContainer acts as the webhook of ContainerRecreateRequests.
 func sameContainer(_ *sim.World, q sim.Request, old, is client.Object) error {
 	r, ok := is.(*appsv1beta1.ContainerRecreateRequest)
 	if !ok || old != nil || q.Verb != sim.Create {
@@ -156,7 +156,7 @@ func number(pod *corev1.Pod, annotation string) int {
 
 func ill(pod *corev1.Pod) bool { return int(app(pod).RestartCount) < number(pod, sick) }
 
-// probing is the controller of NodePodProbes and the daemon of the node: it has a result for each container that has started up.
+// probing acts as the controller of NodePodProbes and the node daemon: it has a result for each container that has started up.
 type probing struct{}
 
 func (probing) Steps(w *sim.World) []sim.Step {
@@ -191,7 +191,7 @@ func (probing) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// restarting is the daemon that carries out requests, the kubelet, and the webhook's part of a request.
+// restarting acts as the daemon that carries out requests, the kubelet, and the webhook's part of a request.
 type restarting struct{}
 
 func (restarting) Steps(w *sim.World) []sim.Step {
@@ -272,7 +272,7 @@ func ready(pod *corev1.Pod, s corev1.ConditionStatus) {
 	}
 }
 
-// made is the request that a write of the controller has made, and its pod.
+// made returns the request that a write of the controller created, and its pod.
 func made(w *sim.World, c sim.Change) (*appsv1beta1.ContainerRecreateRequest, *corev1.Pod) {
 	r, ok := c.After.(*appsv1beta1.ContainerRecreateRequest)
 	if !ok || c.Before != nil || !c.ByController() || c.Late || c.Err != nil {
@@ -334,7 +334,7 @@ func end(w *sim.World) string {
 	return strings.Join(lines, "\n")
 }
 
-// played is a pod that serves, whose container has to be restarted that often.
+// played returns a pod that serves and whose container has to be restarted that often.
 func played(name string, times int, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := testkit.Pod(name).OwnedBy(owner).Annotation(keys.ContainerProbeContext, probes).Annotation(sick, strconv.Itoa(times)).Node("node-1").Ready(noon).Obj()
 	pod.ResourceVersion = ""

@@ -20,7 +20,7 @@ func exec(command ...string) *corev1.Probe {
 	}
 }
 
-// asking is a pod of a CloneSet with liveness probes of its containers, which are called a, b and so on.
+// asking returns a pod of a CloneSet with liveness probes for its containers, which are called a, b and so on.
 func asking(probes ...*corev1.Probe) *corev1.Pod {
 	pod := testkit.Pod("web").OwnedBy("uid").Annotation(keys.EnhancedLiveness, "true").Obj()
 	pod.Spec.Containers = nil
@@ -46,7 +46,7 @@ func TestStep(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		pod  *corev1.Pod
-		// moved are the containers whose probe is moved.
+		// moved holds the containers whose probe is moved.
 		moved []string
 		why   string
 	}{
@@ -84,7 +84,7 @@ func TestStep(t *testing.T) {
 			t.Run(tc.name, func(t *testing.T) {
 				t.Parallel()
 				pod := tc.pod.DeepCopy()
-				if given { // What a user says there never counts.
+				if given { // What a user sets there never counts.
 					pod.Annotations[keys.ContainerProbeContext] = `[{"name":"a","livenessProbe":{"exec":{"command":["/evil"]}}}]`
 				}
 				facts, err := step().Observe(t.Context(), nil, pod)

@@ -29,7 +29,7 @@ func known(t *testing.T, objects ...client.Object) *clientfake.ClientBuilder {
 	return clientfake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithStatusSubresource(&appsv1alpha1.EphemeralJob{})
 }
 
-// A process that has just started may get its first list from an apiserver that is behind, and which lacks what a former process has done.
+// A process that has just started may get its first list from an apiserver that is behind and lacks what a former process did.
 func TestAProcessDoesNotTrustItsFirstList(t *testing.T) {
 	t.Parallel()
 	job := debug(parallel(1), replicas(1), started(0))
@@ -57,7 +57,7 @@ func TestAProcessDoesNotTrustItsFirstList(t *testing.T) {
 	require.Equal(t, int32(1), is.Status.Waiting)
 }
 
-// What has changed of the pod may be nothing that starts a reconcile.
+// The change to the pod may be one that doesn't start a reconcile.
 func TestAPodThatHasChangedGetsTheContainersSoon(t *testing.T) {
 	t.Parallel()
 	job := debug(started(0))

@@ -12,7 +12,7 @@ import (
 
 const examples = "../../../e2e/examples"
 
-// Examples that only the apiserver's rules for containers refuse are tested in the integration test.
+// Examples that only the apiserver's rules for containers reject are covered by the integration test.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	webhooktest.Examples(t, examples, "ephemeraljob", []string{"unknown-pull-policy", "no-image"}, func(t *testing.T, text []byte) ([]string, error) {

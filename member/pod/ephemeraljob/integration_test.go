@@ -69,7 +69,7 @@ func (g *fixture) ends(t *testing.T, name string, is corev1.ContainerState) {
 	require.NoError(t, g.Status().Patch(t.Context(), pod, client.MergeFrom(was)))
 }
 
-// await waits for a phase, and counts of pods that wait, run, have succeeded and failed.
+// await waits for a phase, and for the counts of waiting, running, succeeded and failed pods.
 func (g *fixture) await(t *testing.T, phase appsv1alpha1.EphemeralJobPhase, counts ...int32) *appsv1alpha1.EphemeralJob {
 	t.Helper()
 	return g.Await(t, func(job *appsv1alpha1.EphemeralJob) bool {

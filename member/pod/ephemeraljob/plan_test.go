@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// summary says what a plan does: pods that get the containers, phase, and how many wait, run, have succeeded and failed.
+// summary describes a plan: the pods that get the containers, the phase, and the counts of waiting, running, succeeded and failed pods.
 func summary(p planned) string {
 	var out []string
 	for _, pod := range p.add {
@@ -182,7 +182,7 @@ func TestStatus(t *testing.T) {
 		}},
 	}, bare)
 
-	// The pods are gone; then one is refused, then all have ended.
+	// The pods are gone. Then one is rejected, then all have finished.
 	o.job.Status, o.pods = s, nil
 	later := noon.Add(time.Minute)
 	s, events = status(o, plan(o, later), applied{}, later)
@@ -198,7 +198,7 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, later, s.CompletionTime.Time)
 	require.False(t, countsOnly(o.job.Status, s))
 
-	// After that nothing changes but what still runs.
+	// After that, only what still runs can change.
 	o.job.Status, o.pods = s, nil
 	is, events := status(o, plan(o, later), applied{}, later)
 	require.Empty(t, events)

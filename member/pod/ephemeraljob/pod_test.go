@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 
-// debug is a job of one container for the pods with app=web, all at once.
+// debug returns a job with one container for the pods with app=web, all at once.
 func debug(changes ...func(*appsv1alpha1.EphemeralJob)) *appsv1alpha1.EphemeralJob {
 	job := &appsv1alpha1.EphemeralJob{
 		ObjectMeta: metav1.ObjectMeta{Name: "debug", Namespace: testkit.Namespace, UID: "uid-debug", ResourceVersion: "1", Generation: 1},
@@ -49,14 +49,14 @@ func container(name string) corev1.EphemeralContainer {
 	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name, Image: "tools:1"}}
 }
 
-// added is a container as a job with that UID adds it.
+// added returns a container as added by the job with that UID.
 func added(name string, job types.UID) corev1.EphemeralContainer {
 	c := container(name)
 	c.Env = []corev1.EnvVar{{Name: keys.EphemeralJobID, Value: string(job)}}
 	return c
 }
 
-// web is a pod that runs, and that the job selects.
+// web returns a running pod that the job selects.
 func web(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := testkit.Pod(name).Running().Obj()
 	pod.CreationTimestamp = metav1.NewTime(noon)
@@ -66,7 +66,7 @@ func web(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// with gives a pod a container of the job, in that state.
+// with gives a pod a container of the job, in the given state.
 func with(st corev1.ContainerState) func(*corev1.Pod) { return withNamed("dbg", st) }
 
 func withNamed(name string, st corev1.ContainerState) func(*corev1.Pod) {
@@ -76,7 +76,7 @@ func withNamed(name string, st corev1.ContainerState) func(*corev1.Pod) {
 	}
 }
 
-// quiet gives it one of which the kubelet has reported nothing.
+// quiet gives the pod a container that the kubelet has not reported yet.
 func quiet(p *corev1.Pod) {
 	p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, added("dbg", "uid-debug"))
 }

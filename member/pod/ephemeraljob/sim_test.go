@@ -37,7 +37,7 @@ func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, eve
 	}}
 }
 
-// simulated is EphemeralJob in the simulator, with the rules that hold in every scenario.
+// simulated returns EphemeralJob in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -83,7 +83,7 @@ func rules() []sim.Rule {
 	}
 }
 
-// adds returns the pod of a write by which the controller has added containers, before and after it.
+// adds returns the pod before and after a write by which the controller added containers.
 func adds(c sim.Change) (was, is *corev1.Pod, ok bool) {
 	was, _ = c.Before.(*corev1.Pod)
 	is, ok = c.After.(*corev1.Pod)
@@ -107,7 +107,7 @@ func onlyOnce(_ *sim.World, c sim.Change) error {
 	return nil
 }
 
-// containers are the names of the containers of jobs in a pod.
+// containers returns the names of jobs' containers in a pod.
 func containers(pod *corev1.Pod) []string {
 	var out []string
 	for _, c := range pod.Spec.EphemeralContainers {
@@ -133,7 +133,7 @@ func onlyWanted(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// within counts the pods of the world. A late write can't be prevented, so each raises the limits by one.
+// within counts the pods in the world. A late write can't be prevented, so each raises the limits by one.
 func within(w *sim.World, c sim.Change) error {
 	if _, _, ok := adds(c); !ok || c.Late {
 		return nil
@@ -188,7 +188,7 @@ func endsInTime(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// refusedIn are the pods for which the apiserver has refused the containers.
+// refusedIn returns the pods for which the apiserver has rejected the containers.
 func refusedIn(w *sim.World) map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, pod := range sim.All[*corev1.Pod](w) {
@@ -210,7 +210,7 @@ func addUp(_ *sim.World, c sim.Change) error {
 	return nil
 }
 
-// describe returns what a write has changed of a job, or of the containers in a pod.
+// describe returns what a write changed in a job, or in a pod's containers.
 func describe(c sim.Change) string {
 	if pod, ok := c.After.(*corev1.Pod); ok {
 		if was, existed := c.Before.(*corev1.Pod); existed && containersIn(was) == containersIn(pod) {
@@ -243,10 +243,10 @@ func TestSimulation(t *testing.T) {
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60}, stories()...)
 }
 
-// Each of these does what the rules are against.
+// Each of these controllers does what one of the rules forbids.
 func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 	t.Parallel()
-	// put writes what it changes of a pod that runs.
+	// put writes a change to a running pod.
 	put := func(name string, change func(*corev1.Pod)) func(context.Context, client.Client) error {
 		return func(ctx context.Context, c client.Client) error {
 			pod := &corev1.Pod{}
@@ -313,5 +313,5 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 	}
 }
 
-// firstUID is that of the first object in the simulator.
+// firstUID is the UID of the first object in the simulator.
 const firstUID = "00000000-0000-4000-8000-000000000001"

@@ -18,16 +18,16 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// exits is a label of pods in the simulator: the exit code of containers of jobs in them, or hang.
+// exits is a label of pods in the simulator: the exit code of jobs' containers in them, or hang.
 const (
 	exits = "exits"
 	hang  = "hang"
 )
 
-// key is the job of the stories.
+// key is the key of the job in the stories.
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "debug"}
 
-// runner is the kubelet as far as ephemeral containers go: it starts those of pods that run, and ends them.
+// runner acts as the kubelet for ephemeral containers: it starts those of running pods, and ends them.
 type runner struct{}
 
 func (runner) Steps(w *sim.World) []sim.Step {
@@ -46,7 +46,7 @@ func (runner) Steps(w *sim.World) []sim.Step {
 		}
 		if changed {
 			out = append(out, sim.Step{Name: "ephemeral containers of " + pod.Name, Do: func(ctx context.Context) error {
-				next.ResourceVersion = "" // The kubelet patches the status alone.
+				next.ResourceVersion = "" // The kubelet patches only the status.
 				return client.IgnoreNotFound(w.User().Status().Update(ctx, next))
 			}})
 		}
@@ -54,7 +54,7 @@ func (runner) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// proceed starts an ephemeral container of a pod, or ends it. It reports whether there was anything to do.
+// proceed starts or ends an ephemeral container of a pod. It reports whether there was anything to do.
 func proceed(pod *corev1.Pod, name string) bool {
 	all := &pod.Status.EphemeralContainerStatuses
 	i := slices.IndexFunc(*all, func(st corev1.ContainerStatus) bool { return st.Name == name })
@@ -66,12 +66,12 @@ func proceed(pod *corev1.Pod, name string) bool {
 	if st.Running == nil || pod.Labels[exits] == hang {
 		return false
 	}
-	code, _ := strconv.ParseInt(pod.Labels[exits], 10, 32) // Without the label it is 0.
+	code, _ := strconv.ParseInt(pod.Labels[exits], 10, 32) // Without the label, the code is 0.
 	*st = exit(int32(code))
 	return true
 }
 
-// target is a pod of a story, and how containers in it end; "" for exit code 0.
+// target returns a pod for a story. ends says how containers in it end, with "" for exit code 0.
 func target(name, ends string) *corev1.Pod {
 	pod := testkit.Pod(name).Running().Label(exits, ends).Obj()
 	pod.CreationTimestamp = metav1.Time{}
@@ -81,7 +81,7 @@ func target(name, ends string) *corev1.Pod {
 	return pod
 }
 
-// story is a scenario with some pods and a job.
+// story returns a scenario with some pods and a job.
 func story(name string, job *appsv1alpha1.EphemeralJob, pods []*corev1.Pod, edits ...sim.Edit) sim.Scenario {
 	objects := []client.Object{job}
 	for _, pod := range pods {
@@ -90,7 +90,7 @@ func story(name string, job *appsv1alpha1.EphemeralJob, pods []*corev1.Pod, edit
 	return sim.Scenario{Name: name, Objects: objects, Edits: edits}
 }
 
-// stories are played undisturbed, whose record is in testdata, and with faults.
+// stories are played undisturbed, with their record in testdata, and with faults.
 func stories() []sim.Scenario {
 	three := func(ends ...string) []*corev1.Pod {
 		return all(target("a", ends[0]), target("b", ends[1]), target("c", ends[2]))
@@ -195,7 +195,7 @@ func runsInA(w *sim.World) bool {
 	})
 }
 
-// endedInB reports likewise whether one has ended in pod b.
+// endedInB reports likewise whether one has finished in pod b.
 func endedInB(w *sim.World) bool {
 	pod := podNamed(w, "b")
 	return pod != nil && slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, func(st corev1.ContainerStatus) bool {
@@ -203,15 +203,15 @@ func endedInB(w *sim.World) bool {
 	})
 }
 
-// isOver reports likewise whether the job has ended.
+// isOver reports likewise whether the job has finished.
 func isOver(w *sim.World) bool { return current(w) != nil && finished(current(w)) }
 
-// current is the job as it is, nil if there is none.
+// current returns the current job, or nil.
 func current(w *sim.World) *appsv1alpha1.EphemeralJob {
 	return sim.Find[*appsv1alpha1.EphemeralJob](w, key)
 }
 
-// cached is the job in the controller's cache.
+// cached returns the job in the controller's cache.
 func cached(w *sim.World) *appsv1alpha1.EphemeralJob {
 	for _, job := range sim.Cached[*appsv1alpha1.EphemeralJob](w) {
 		if job.Name == key.Name {
@@ -221,7 +221,7 @@ func cached(w *sim.World) *appsv1alpha1.EphemeralJob {
 	return nil
 }
 
-// end is the state that a story has come to: the status, and the containers of each pod.
+// end returns the final state of a story: the status, and the containers of each pod.
 func end(w *sim.World) string {
 	var lines []string
 	for _, pod := range sim.All[*corev1.Pod](w) {
@@ -255,7 +255,7 @@ func containersIn(pod *corev1.Pod) string {
 	return strings.Join(out, ", ")
 }
 
-// about are the lines of a story about a job.
+// about returns the lines about a job in a story.
 func about(job *appsv1alpha1.EphemeralJob) []string {
 	st := &job.Status
 	out := []string{fmt.Sprintf("%s: match %d, waiting %d, running %d, succeeded %d, failed %d", st.Phase, st.Matches, st.Waiting, st.Running, st.Succeeded, st.Failed)}

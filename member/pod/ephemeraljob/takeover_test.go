@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// leftBehind is a job of OpenKruise that has added its container to a pod, which the kubelet has not reported yet.
+// leftBehind returns a job of OpenKruise that has added its container to a pod. The kubelet has not reported the container yet.
 func leftBehind(t *testing.T) observed {
 	t.Helper()
 	text, err := os.ReadFile("testdata/openkruise.yaml")
@@ -46,7 +46,7 @@ func TestAJobOfOpenKruiseGoesOn(t *testing.T) {
 	s.Conditions = report.ButReadiness(s.Conditions, conditionForm())
 	require.Equal(t, *want, s, "its start and its conditions stay")
 
-	// The container ends, and with it the job; that is deleted with its finalizer.
+	// The container finishes, and with it the job, which is then deleted with its finalizer.
 	o.job.Status = s
 	o.pods[0].Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "dbg", State: exit(0)}}
 	p = plan(o, now)

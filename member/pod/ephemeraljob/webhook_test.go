@@ -10,7 +10,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
-// webhook is one with a fake apiserver.
+// webhook returns a Webhook with a fake apiserver.
 func webhook() *Webhook {
 	c, _ := webhooktest.Apiserver()
 	return &Webhook{Client: c}

@@ -10,8 +10,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// started is a pod on a node after the step, whose containers are in these states, in the order of the list: "ready", "running", "done",
-// "failed" or "" for one that has not started.
+// started returns a pod on a node after the step, with its containers in these states, in list order: "ready", "running", "done", "failed" or
+// "" for one that has not started.
 func started(p *corev1.Pod, states ...string) *corev1.Pod {
 	facts{suffix: "abcde"}.Change(p)
 	p.Spec.NodeName = "node-1"
@@ -45,12 +45,12 @@ func reaching(p *corev1.Pod, priority string) *corev1.Pod {
 	return p
 }
 
-// three is proxy, then app, then log.
+// three returns a pod that starts proxy, then app, then log.
 func three() *corev1.Pod {
 	return podOf(container("app", ""), container("proxy", "10"), container("log", "-1"))
 }
 
-// former makes a pod as OpenKruise does: all of its containers wait, and its ConfigMap has its name.
+// former prepares a pod as OpenKruise does: all of its containers wait, and its ConfigMap has its name.
 func former(p *corev1.Pod) *corev1.Pod {
 	for i, priority := range []string{"p_0", "p_10", "p_-1"} {
 		p.Spec.Containers[i].Env = []corev1.EnvVar{{Name: keys.EnvContainerBarrier, ValueFrom: &corev1.EnvVarSource{
@@ -72,7 +72,7 @@ func TestPlan(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		pod  *corev1.Pod
-		ago  time.Duration // how long it has waited
+		ago  time.Duration // How long it has waited.
 		told bool
 		want planned
 	}{

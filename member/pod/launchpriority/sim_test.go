@@ -23,10 +23,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// stuck is an annotation of pods in the simulator: the container of that name does not become ready.
+// stuck is an annotation of pods in the simulator: the container with that name doesn't become ready.
 const stuck = "test/stuck"
 
-// simulated is the controller in the simulator, with the rules that hold in every scenario.
+// simulated returns the controller in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -49,7 +49,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// kubelet starts each container whose key is there, and makes it ready a moment later.
+// kubelet starts each container whose key exists, and makes it ready a moment later.
 type kubelet struct{}
 
 func (kubelet) Steps(w *sim.World) []sim.Step {
@@ -72,7 +72,7 @@ func (kubelet) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// advance brings a container one state further, and reports whether there is one.
+// advance moves a container to its next state, and reports whether there is one.
 func advance(w *sim.World, p *corev1.Pod, i int) bool {
 	for len(p.Status.ContainerStatuses) < len(p.Spec.Containers) {
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
@@ -121,10 +121,10 @@ func inTurn(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// foreign: what has no pod as its owner is not changed.
+// foreign: an object that isn't owned by a pod is not changed.
 func foreign(_ *sim.World, c sim.Change) error {
 	was, is := c.Before.(*corev1.ConfigMap)
-	if is && c.After != nil && c.ByController() && len(was.OwnerReferences) == 0 { // Nil: it was refused.
+	if is && c.After != nil && c.ByController() && len(was.OwnerReferences) == 0 { // Nil means that it was rejected.
 		return fmt.Errorf("%s: ConfigMap %s is not ours", c.Request, was.Name)
 	}
 	return nil
@@ -205,7 +205,7 @@ func TestSimulation(t *testing.T) {
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 6 * time.Minute}, stories()...)
 }
 
-// A pod costs two writes for each priority but the highest: its key, and the annotation.
+// A pod costs two writes for each priority except the highest: its key, and the annotation.
 func TestWritesOfAPod(t *testing.T) {
 	t.Parallel()
 	r := sim.Run(t.Context(), simulated(t), sim.Scenario{Name: "one", Objects: stories()[0].Objects[:1]}, sim.Schedule{})

@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// container is one with a launch priority, empty for none.
+// container returns a container with a launch priority, or without one if priority is empty.
 func container(name, priority string) corev1.Container {
 	c := corev1.Container{Name: name, Image: "app:1"}
 	if priority != "" {
@@ -27,13 +27,13 @@ func podOf(containers ...corev1.Container) *corev1.Pod {
 	return p
 }
 
-// inOrder asks for the order of the list.
+// inOrder requests the order of the list.
 func inOrder(p *corev1.Pod) *corev1.Pod {
 	p.Annotations[keys.ContainerLaunchPriority] = "Ordered"
 	return p
 }
 
-// barriers are the keys that containers wait for, by container, in the order of the list.
+// barriers returns the keys that containers wait for, in the order of the list.
 func barriers(p *corev1.Pod) []string {
 	var out []string
 	for i := range p.Spec.Containers {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// A patch with the UID of a NodePodProbe that was replaced since it was read is Invalid to the apiserver. The event of the new one is on
-// the way, as it is after the other answers that are no errors.
+// If a NodePodProbe was replaced since it was read, the apiserver rejects a patch with the old UID as Invalid. The event for the new one is
+// coming, as after the other responses that are not errors.
 func TestAWriteThatComesTooLateIsNoError(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupResource{Resource: "nodepodprobes"}

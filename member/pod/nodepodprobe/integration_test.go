@@ -27,7 +27,7 @@ const underTest = "nodepodprobe-under-test"
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestInCluster plays the node daemon, which is tested on real nodes.
+// TestInCluster acts as the node daemon, which is tested on real nodes.
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1alpha1.AddToScheme})
@@ -88,7 +88,7 @@ func TestInCluster(t *testing.T) {
 	require.Eventually(t, has(corev1.ConditionTrue, "nobody plays", "yes", "-10"), testenv.Long, testenv.Poll)
 	finds(appsv1alpha1.ProbeFailed, "")
 	require.Eventually(t, has(corev1.ConditionFalse, "", "no", ""), testenv.Long, testenv.Poll)
-	g.PodWrites(t, began, map[string]int{"patch pods": 2, "patch pods/status": 2}) // Metadata and status apart, and each once.
+	g.PodWrites(t, began, map[string]int{"patch pods": 2, "patch pods/status": 2}) // Metadata and status are written separately, and each once.
 
 	require.NoError(t, g.Delete(t.Context(), m))
 	require.Eventually(t, func() bool { return node() && podprobe.Find(n, pod.UID) == nil }, testenv.Long, testenv.Poll, "the probe ends")

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// with makes a PodProbeMarker one with that many probes, each with a command of that many bytes.
+// with gives a PodProbeMarker that many probes, each with a command of that many bytes.
 func with(age, probes, bytes int) func(*appsv1alpha1.PodProbeMarker) {
 	return func(m *appsv1alpha1.PodProbeMarker) {
 		m.UID, m.CreationTimestamp = types.UID(m.Name), metav1.NewTime(time.Unix(0, 0).Add(-time.Duration(age)*time.Hour))
@@ -32,7 +32,7 @@ func with(age, probes, bytes int) func(*appsv1alpha1.PodProbeMarker) {
 	}
 }
 
-// probesIn counts the probes of a plan by PodProbeMarker, and of liveness as "".
+// probesIn counts the probes in a plan by PodProbeMarker. Liveness probes count as "".
 func probesIn(p planned) map[string]int {
 	out := map[string]int{}
 	for i := range p.podProbes {

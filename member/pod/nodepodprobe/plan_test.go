@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// runs is a pod that is probed.
+// runs returns a pod that is probed.
 func runs(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := probed(name, "")
 	pod.Spec.NodeName = "node-1"
@@ -189,7 +189,7 @@ func TestWhatChangesAPlan(t *testing.T) {
 	require.Equal(t, []string{testkit.Namespace + "/idle"}, markersOf(elsewhere))
 }
 
-// A liveness probe is run of a container that has started up, under a name that is that of the container as it runs.
+// Liveness probes run for containers that have started up. Their names are derived from the current run of the container.
 func TestLivenessProbes(t *testing.T) {
 	t.Parallel()
 	pod := func(change ...func(*corev1.Pod)) *corev1.Pod {

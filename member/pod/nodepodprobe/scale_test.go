@@ -20,11 +20,11 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// large is a large cluster whose cache is always up to date, and that counts writes.
+// large is a large cluster that counts writes. Its cache is always up to date.
 type large struct {
 	client.Client
 
-	pods      map[string][]corev1.Pod // by node
+	pods      map[string][]corev1.Pod // By node.
 	markers   []appsv1alpha1.PodProbeMarker
 	probes    map[string]*appsv1alpha1.NodePodProbe
 	writes    int
@@ -65,7 +65,7 @@ func (c *large) Create(_ context.Context, o client.Object, _ ...client.CreateOpt
 	return nil
 }
 
-// Patch applies a merge patch of a spec, and refuses one that names a version: the daemons write all the time.
+// Patch applies a merge patch to a spec. It rejects one with a resourceVersion: the daemons write all the time.
 func (c *large) Patch(_ context.Context, o client.Object, p client.Patch, _ ...client.PatchOption) error {
 	var patch appsv1alpha1.NodePodProbe
 	data, err := p.Data(o)
@@ -84,7 +84,7 @@ func (c *large) Patch(_ context.Context, o client.Object, p client.Patch, _ ...c
 	return nil
 }
 
-// TestAThousandPodsTakeAWriteForEachOfAHundredNodes are the figures of docs/operate/sizing.md.
+// TestAThousandPodsTakeAWriteForEachOfAHundredNodes gives the figures in docs/operate/sizing.md.
 func TestAThousandPodsTakeAWriteForEachOfAHundredNodes(t *testing.T) {
 	t.Parallel()
 	const nodes, pods = 100, 1000
@@ -100,7 +100,7 @@ func TestAThousandPodsTakeAWriteForEachOfAHundredNodes(t *testing.T) {
 	every := func() int {
 		before := c.writes
 		for node := range c.pods {
-			for range 2 { // The second finds it done.
+			for range 2 { // The second pass finds nothing to do.
 				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: node}})
 				require.NoError(t, err)
 			}

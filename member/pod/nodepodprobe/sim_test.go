@@ -32,13 +32,13 @@ import (
 )
 
 const (
-	// finds is an annotation of pods: what their probes find in the simulator.
+	// finds is an annotation of pods: the result of their probes in the simulator.
 	finds = "sim/finds"
-	// idle is the condition of the probes.
+	// idle is the condition that the probes set.
 	idle = "example.com/idle"
 )
 
-// simulated is the way of a probe in the simulator: this controller, a daemon, and the controller that writes results to pods.
+// simulated returns the path of a probe in the simulator: this controller, a daemon, and the controller that writes results to pods.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -111,7 +111,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// describe is what a story says of an object.
+// describe returns what a story reports about an object.
 func describe(o client.Object) []string {
 	switch is := o.(type) {
 	case *appsv1alpha1.NodePodProbe:
@@ -171,7 +171,7 @@ func probeOf(w *sim.World, node string) *appsv1alpha1.NodePodProbe {
 	return nil
 }
 
-// network gives pods that have been initialized an address.
+// network gives initialized pods an address.
 type network struct{}
 
 func (network) Steps(w *sim.World) []sim.Step {
@@ -190,7 +190,7 @@ func (network) Steps(w *sim.World) []sim.Step {
 
 func ignorable(err error) error { return client.IgnoreNotFound(err) }
 
-// daemon are the node daemons: a probe is Unknown first, and then what the pod says that it finds.
+// daemon acts as the node daemons: a probe is Unknown at first, and then has the result that the pod specifies.
 type daemon struct{}
 
 func (daemon) Steps(w *sim.World) []sim.Step {
@@ -226,7 +226,7 @@ func (daemon) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// wanted returns the probes that there should be, as "node uid marker#probe".
+// wanted returns the probes that should exist, as "node uid marker#probe".
 func wanted(w *sim.World) []string {
 	var all []appsv1alpha1.PodProbeMarker
 	for _, m := range sim.All[*appsv1alpha1.PodProbeMarker](w) {
@@ -259,7 +259,7 @@ func asked(n *appsv1alpha1.NodePodProbe) []string {
 	return out
 }
 
-// keepsWanted: no write drops a probe of a pod that is to be probed. The result would be dropped with it.
+// keepsWanted: no write drops a wanted probe of a pod. The result would be dropped with it.
 func keepsWanted(w *sim.World, c sim.Change) error {
 	was, ok := c.Before.(*appsv1alpha1.NodePodProbe)
 	if done := c.ByController() && !c.Late && c.Err == nil; !ok || !done {
@@ -285,7 +285,7 @@ func writesSpec(_ *sim.World, c sim.Change) error {
 	return nil
 }
 
-// saysResults: metadata and status of a pod are written apart, and a condition is True only if a probe has succeeded.
+// saysResults: metadata and status of a pod are written separately, and a condition is True only if a probe has succeeded.
 func saysResults(_ *sim.World, c sim.Change) error {
 	was, ok := c.Before.(*corev1.Pod)
 	is, stays := c.After.(*corev1.Pod)
@@ -302,10 +302,10 @@ func saysResults(_ *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end is what matters at rest: what is probed is what should be, and pods have the last results.
+// end returns what matters at rest: the right probes run, and pods have the latest results.
 func end(w *sim.World) string { return ended(w, false) }
 
-// ended is end. With unprobed it says of pods that are not probed any more what they have: no result comes that could correct a late write.
+// ended is end. With unprobed, it also describes pods that are no longer probed: no result will correct a late write to them.
 func ended(w *sim.World, unprobed bool) string {
 	var out []string
 	var all []string
@@ -341,7 +341,7 @@ func ended(w *sim.World, unprobed bool) string {
 	return strings.Join(out, "\n")
 }
 
-// lines describe a NodePodProbe.
+// lines describes a NodePodProbe.
 func lines(n *appsv1alpha1.NodePodProbe) []string {
 	var out []string
 	for i := range n.Spec.PodProbes {
@@ -356,8 +356,8 @@ func lines(n *appsv1alpha1.NodePodProbe) []string {
 	return out
 }
 
-// probed is a pod of the marker that idleMarker returns, on node-1, or node-2 if it is called web-1. Its probes find what is given, at
-// first.
+// probed returns a pod for the marker of idleMarker, on node-1, or on node-2 if it is called web-1. At first, its probes have the given
+// result.
 func probed(name, found string) *corev1.Pod {
 	pod := testkit.Pod(name).Label("game", "yes").Node("node-1").Obj()
 	if name == "web-1" {
@@ -419,7 +419,7 @@ func stories() []sim.Scenario {
 			return client.IgnoreNotFound(sim.Set(ctx, w, types.NamespacedName{Namespace: testkit.Namespace, Name: name}, change))
 		}}
 	}
-	// Others wait until the pods have what their probes find.
+	// Other edits wait until the pods have their probes' results.
 	marked := func(e sim.Edit, pods ...string) sim.Edit {
 		e.When = func(w *sim.World) bool {
 			for _, name := range pods {
@@ -437,7 +437,7 @@ func stories() []sim.Scenario {
 		of.Name, of.PodConditionType, of.MarkerPolicy = "warm", "example.com/warm", nil
 		m.Spec.Probes = append(m.Spec.Probes, of)
 	}
-	busy := func(m *appsv1alpha1.PodProbeMarker) { // It wants the same condition and label as another.
+	busy := func(m *appsv1alpha1.PodProbeMarker) { // It wants the same condition and label as another one.
 		m.Spec.Probes[0].MarkerPolicy = []appsv1alpha1.ProbeMarkerPolicy{{State: appsv1alpha1.ProbeSucceeded, Labels: map[string]string{"idle": "maybe"}}}
 	}
 	left := &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
@@ -549,7 +549,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 	}
 }
 
-// rogue writes to the status of the pod.
+// rogue writes to the pod's status.
 func rogue(ctx context.Context, c client.Client, change func(*podpatch.Body)) error {
 	pod := &corev1.Pod{}
 	if err := c.Get(ctx, types.NamespacedName{Namespace: testkit.Namespace, Name: "web-0"}, pod); err != nil {

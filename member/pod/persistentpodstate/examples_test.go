@@ -12,7 +12,7 @@ import (
 
 const examples = "../../../e2e/examples"
 
-// Examples that the schema refuses are tested in apis/apps/v1beta1: that takes an apiserver.
+// Examples that the schema rejects are tested in apis/apps/v1beta1, because that needs an apiserver.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	webhooktest.Examples(t, examples, "persistentpodstate", []string{"no-topology", "negative-weight", "unknown-policy"},

@@ -34,7 +34,7 @@ const underTest = "persistentpodstate-under-test"
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// fixture is the namespace of one test, with a StatefulSet of Kubernetes and one PersistentPodState of that name.
+// fixture is the namespace of one test, with a native StatefulSet and one PersistentPodState with the same name.
 type fixture struct {
 	*testenv.Fixture[*appsv1beta1.PersistentPodState]
 
@@ -65,7 +65,7 @@ func (g *fixture) remember(t *testing.T) {
 	require.NoError(t, g.Create(t.Context(), pps))
 }
 
-// recorded waits until so many pods are remembered.
+// recorded waits until these pods are remembered.
 func (g *fixture) recorded(t *testing.T, pods ...string) *appsv1beta1.PersistentPodState {
 	t.Helper()
 	return g.Await(t, func(pps *appsv1beta1.PersistentPodState) bool {
@@ -73,7 +73,7 @@ func (g *fixture) recorded(t *testing.T, pods ...string) *appsv1beta1.Persistent
 	})
 }
 
-// again deletes a pod and waits for the next one of its name.
+// again deletes a pod and waits for the next one with the same name.
 func (g *fixture) again(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	was := g.Pods(t)[name]
@@ -96,7 +96,7 @@ func (g *fixture) sent(t *testing.T) bool {
 	})
 }
 
-// warnings are those of an apiserver.
+// warnings holds the warnings from an apiserver.
 type warnings struct{ lines []string }
 
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.lines = append(w.lines, text) }

@@ -24,7 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// gameServerSet is a workload of a kind without types here.
+// gameServerSet returns a workload of a kind without Go types here.
 func gameServerSet(annotations map[string]string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "game.kruise.io", Version: "v1", Kind: "GameServerSet"})
@@ -35,7 +35,7 @@ func gameServerSet(annotations map[string]string) *unstructured.Unstructured {
 	return o
 }
 
-// cluster is one with an apiserver and a cache of it, with indexes as the manager has them, and the answer to a question for a scale.
+// cluster has an apiserver, a cache of it with the manager's indexes, and the response for a scale.
 type cluster struct {
 	client.WithWatch
 	scales int
@@ -172,7 +172,7 @@ func TestAWorkloadOfAListedKind(t *testing.T) {
 	})
 }
 
-// empty is a cache that shows nothing of a kind of workloads.
+// empty returns a cache that shows no objects of a kind of workload.
 func empty(c client.WithWatch) client.Client {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Get: func(ctx context.Context, w client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -205,7 +205,7 @@ func TestAGeneratedOneIsDeletedOnlyIfTheApiserverConfirmsIt(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
-		live    *appsv1beta1.StatefulSet // as the apiserver has it; the cache has none with the annotation
+		live    *appsv1beta1.StatefulSet // As in the apiserver. The cache has none with the annotation.
 		deleted bool
 	}{
 		{"the annotation is gone", advanced(1), true},

@@ -26,7 +26,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// stage is observed of a StatefulSet db of three pods that are ready on three nodes, with nothing recorded; changes follow.
+// stage returns what was observed of a StatefulSet db with three ready pods on three nodes and nothing recorded, with changes applied.
 func stage(changes ...func(*observed)) observed {
 	o := observed{
 		key: key, pps: states(advanced(3)), target: advanced(3), sent: true, wanted: &wanted{replicas: 3},
@@ -192,7 +192,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// fresh counts the names that were not known.
+// fresh counts the names that were not known before.
 func fresh(names []string, pps *appsv1beta1.PersistentPodState) int {
 	n := 0
 	for _, name := range names {

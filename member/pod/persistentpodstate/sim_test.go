@@ -38,7 +38,7 @@ var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "db"}
 
 const zone = corev1.LabelTopologyZone
 
-// openTo is a podstep.Opening that sends the pods of all namespaces but these, which have the reason.
+// openTo is a podstep.Opening that sends the pods of all namespaces except these, which map to the reason.
 type openTo map[string]string
 
 func (o openTo) Sent(namespace string) (bool, string) { return o[namespace] == "", o[namespace] }
@@ -60,7 +60,7 @@ func scheme(tb testing.TB) *runtime.Scheme {
 	return s
 }
 
-// simulated is PersistentPodState in the simulator, with the rules that hold in every scenario.
+// simulated returns PersistentPodState in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	about := func(changed func(was, is client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
@@ -93,8 +93,8 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// workload is the controller of the StatefulSet db, with the pod webhook and the scheduler: a new pod goes where the webhook sends
-// it, and otherwise to the node of its ordinal, or to the one after it if the set has the annotation elsewhere.
+// workload acts as the controller of the StatefulSet db, with the pod webhook and the scheduler. A new pod goes where the webhook sends it.
+// Otherwise it goes to the node of its ordinal, or to the next one if the set has the annotation elsewhere.
 type workload struct{}
 
 func (workload) Steps(w *sim.World) []sim.Step {
@@ -118,7 +118,7 @@ func (workload) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// set is the StatefulSet of either group; nil if there is none.
+// set returns the StatefulSet of either group, or nil.
 func set(w *sim.World) client.Object {
 	if s := sim.Find[*appsv1beta1.StatefulSet](w, key); s != nil {
 		return s
@@ -173,18 +173,18 @@ func newPod(w *sim.World, set client.Object, name string, i int32) *corev1.Pod {
 	return pod
 }
 
-// remembersWanted: the state of a pod that its workload wants is never removed, by what the controller can know.
+// remembersWanted: as far as the controller can know, it never removes the state of a pod that its workload wants.
 func remembersWanted(w *sim.World, c sim.Change) error {
 	was, _ := c.Before.(*appsv1beta1.PersistentPodState)
 	is, _ := c.After.(*appsv1beta1.PersistentPodState)
-	if was == nil || is == nil { // It was refused.
+	if was == nil || is == nil { // It was rejected.
 		return nil
 	}
 	s := set(w)
 	if s == nil || s.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	least := replicas(s) // That of the cache may be older.
+	least := replicas(s) // The cache may have an older one.
 	for _, cached := range sim.Cached[*appsv1beta1.StatefulSet](w) {
 		least = min(least, replicas(cached))
 	}
@@ -201,7 +201,7 @@ func remembersWanted(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// ownOnly: only PersistentPodStates are written, and the spec of one that a user has made never is.
+// ownOnly: only PersistentPodStates are written, and never the spec of one that a user created.
 func ownOnly(_ *sim.World, c sim.Change) error {
 	was, isOne := c.Before.(*appsv1beta1.PersistentPodState)
 	switch {
@@ -213,7 +213,7 @@ func ownOnly(_ *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end is what matters at rest.
+// end returns what matters at rest.
 func end(w *sim.World) string {
 	var lines []string
 	for _, pod := range sim.All[*corev1.Pod](w) {
@@ -241,7 +241,7 @@ func statesOf(pps *appsv1beta1.PersistentPodState) []string {
 	return out
 }
 
-// describe is what a write has changed, for golden stories.
+// describe returns what a write changed, for golden stories.
 func describe(c sim.Change) string {
 	of := func(o client.Object) []string {
 		switch o := o.(type) {
@@ -278,7 +278,7 @@ func TestStoriesGolden(t *testing.T) {
 	}
 }
 
-// nodes are those of three zones.
+// nodes returns nodes in three zones.
 func nodes() []client.Object {
 	return []client.Object{sim.Node("node-1", zone, "a"), sim.Node("node-2", zone, "b"), sim.Node("node-3", zone, "c")}
 }
@@ -295,7 +295,7 @@ func native(n int32) *appsv1.StatefulSet {
 	}
 }
 
-// states begins a PersistentPodState that requires the zone.
+// states starts a PersistentPodState that requires the zone.
 func states(target client.Object, change ...func(*appsv1beta1.PersistentPodStateSpec)) *appsv1beta1.PersistentPodState {
 	version := appsv1beta1.GroupVersion.String()
 	if _, ok := target.(*appsv1.StatefulSet); ok {
@@ -327,7 +327,7 @@ func generating(set *appsv1beta1.StatefulSet, required string) *appsv1beta1.Stat
 	return set
 }
 
-// recorded is reached when exactly n pods are remembered and ready.
+// recorded reports whether exactly n pods are remembered and ready.
 func recorded(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		pps := sim.Find[*appsv1beta1.PersistentPodState](w, key)

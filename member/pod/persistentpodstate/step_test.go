@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// remembering is a PersistentPodState that remembers db-0.
+// remembering returns a PersistentPodState that remembers db-0.
 func remembering(change ...func(*appsv1beta1.PersistentPodStateSpec)) *appsv1beta1.PersistentPodState {
 	pps := states(advanced(1), change...)
 	pps.Status.PodStates = map[string]appsv1beta1.PodState{"db-0": {
@@ -25,7 +25,7 @@ func remembering(change ...func(*appsv1beta1.PersistentPodStateSpec)) *appsv1bet
 	return pps
 }
 
-// made is the pod db-0 as its StatefulSet makes it.
+// made returns the pod db-0 as its StatefulSet creates it.
 func made(change ...func(*corev1.Pod)) *corev1.Pod {
 	p := testkit.Pod("db-0").Obj()
 	p.OwnerReferences = []metav1.OwnerReference{{

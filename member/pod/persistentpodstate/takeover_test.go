@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// takenOver reads what OpenKruise stores: the manifest, the object in v1beta1, and as it reads in v1alpha1.
+// takenOver reads what OpenKruise stores: the manifest, the object in v1beta1, and how it reads in v1alpha1.
 func takenOver(t *testing.T) (manifest, former *appsv1alpha1.PersistentPodState, stored *appsv1beta1.PersistentPodState) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/openkruise.yaml")
@@ -46,7 +46,7 @@ func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 	require.Empty(t, warnings)
 }
 
-// What OpenKruise has recorded stays, and only generation and condition are written.
+// What OpenKruise recorded stays. Only generation and condition are written.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	_, _, stored := takenOver(t)

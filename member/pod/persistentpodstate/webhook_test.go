@@ -20,7 +20,7 @@ func hook(c client.Reader) *Webhook {
 	return &Webhook{Client: c, Namespace: "flotilla-system", Exempt: []string{"kube-system", "flotilla-system"}}
 }
 
-// listing is the ConfigMap with this text as the list of kinds.
+// listing returns the ConfigMap with this text as the list of kinds.
 func listing(text string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "flotilla-system", Name: scaletarget.ConfigMap},
@@ -30,7 +30,7 @@ func listing(text string) *corev1.ConfigMap {
 
 const gameServers = `{"workloads":[{"Group":"game.kruise.io","Version":"v1","Kind":"GameServerSet"}]}`
 
-// cached returns a client that has these objects, as a cache with the indexes does.
+// cached returns a client with these objects that behaves like a cache with the indexes.
 func cached(tb testing.TB, objects ...client.Object) client.Client {
 	tb.Helper()
 	return fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(testkit.Copies(objects)...).WithStatusSubresource(&appsv1beta1.PersistentPodState{}).

@@ -57,7 +57,7 @@ func TestPlanCountsPodsThatAreProbed(t *testing.T) {
 	require.Equal(t, planned{status: appsv1alpha1.PodProbeMarkerStatus{ObservedGeneration: 3, MatchedPods: 2}}, got)
 }
 
-// A PodProbeMarker of OpenKruise stays as it is until it is deleted: then its finalizer goes.
+// A PodProbeMarker of OpenKruise stays as it is until it is deleted. Then its finalizer is removed.
 func TestAMarkerOfOpenKruiseIsTakenOver(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/openkruise.yaml")

@@ -9,7 +9,7 @@ import (
 
 const examples = "../../../e2e/examples"
 
-// Examples that the schema refuses are tested by the integration test: that takes an apiserver.
+// Examples that the schema rejects are covered by the integration test, because that needs an apiserver.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	webhooktest.Examples(t, examples, "podunavailablebudget", []string{"two-targets", "no-target", "two-numbers", "no-number", "unknown-operation", "total-of-0"},

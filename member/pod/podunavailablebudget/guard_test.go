@@ -37,7 +37,7 @@ func scheme(tb testing.TB) *runtime.Scheme {
 	return s
 }
 
-// apiserver returns a client that has these objects.
+// apiserver returns a client with these objects.
 func apiserver(tb testing.TB, objects ...client.Object) client.WithWatch {
 	tb.Helper()
 	return fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(testkit.Copies(objects)...).WithStatusSubresource(&policyv1beta1.PodUnavailableBudget{}).Build()
@@ -54,7 +54,7 @@ func read(tb testing.TB, c client.Reader) *policyv1beta1.PodUnavailableBudget {
 	return b
 }
 
-// controlledBy makes an object's controller.
+// controlledBy sets an object's controller.
 func controlledBy(kind schema.GroupVersionKind, name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { control(p, kind, name) }
 }
@@ -170,7 +170,7 @@ func TestWithoutAnAnswerNothingGoesAhead(t *testing.T) {
 	require.Nil(t, refusal, "a budget that is deleted meanwhile protects nothing")
 }
 
-// The garbage collector deletes the pods of a workload that is gone, and nobody replaces them.
+// The garbage collector deletes the pods of a workload that is gone, and nothing replaces them.
 func TestPodsThatGoWithTheirWorkloadAreLetGo(t *testing.T) {
 	t.Parallel()
 	set := func(change ...func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
@@ -243,7 +243,7 @@ func TestForecast(t *testing.T) {
 	require.Equal(t, int32(2), read(t, c).Status.UnavailableAllowed, "it takes nothing")
 }
 
-// Two replicas, of which one has a cache that never sees a write, and 200 requests at once.
+// There are two replicas, one of which has a cache that never sees a write, and 200 concurrent requests.
 func TestTwoReplicasNeverGrantTheSameUnit(t *testing.T) {
 	t.Parallel()
 	const units, requests = 30, 200

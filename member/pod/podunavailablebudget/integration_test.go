@@ -96,7 +96,7 @@ func TestInCluster(t *testing.T) {
 	}
 }
 
-// run creates a Deployment of n pods.
+// run creates a Deployment with n pods.
 func (g *fixture) run(t *testing.T, n int32) *appsv1.Deployment {
 	t.Helper()
 	labels := map[string]string{"app": "web"}
@@ -130,7 +130,7 @@ func (g *fixture) counted(t *testing.T, total, current, allowed int32) {
 	})
 }
 
-// replica starts a Guard with a cache of its own, as another process has; stop kills it.
+// replica starts a Guard with its own cache, like another process. stop kills it.
 func (g *fixture) replica(t *testing.T) (guard *Guard, stop context.CancelFunc, ctx context.Context) {
 	t.Helper()
 	ctx, stop = context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func counts(t *testing.T, g *fixture) {
 	require.ErrorContains(t, g.Update(t.Context(), b), "targetRef can't be changed")
 }
 
-// The garbage collector deletes the pods first, and nobody makes others.
+// The garbage collector deletes the pods first, and nothing creates others.
 func goesInTheForeground(t *testing.T, g *fixture) {
 	t.Helper()
 	g.protect(t, 1, targeting(deployment, "web"))
@@ -189,7 +189,7 @@ func goesInTheForeground(t *testing.T, g *fixture) {
 	g.counted(t, 0, 0, 0)
 }
 
-// Here nothing is deleted and no controller counts, so what is granted can be counted.
+// Nothing is deleted here and no controller counts, so the grants can be counted.
 func TestTwoReplicasOfWhichOneIsKilledNeverGrantMoreThanThereIs(t *testing.T) {
 	t.Parallel()
 	g := &fixture{testenv.New(t, testenv.Start(t, testenv.Config{Scheme: addTypes}), underTest, &policyv1beta1.PodUnavailableBudget{})}
@@ -209,7 +209,7 @@ func TestTwoReplicasOfWhichOneIsKilledNeverGrantMoreThanThereIs(t *testing.T) {
 		if i%2 == 0 {
 			guard, ctx = first, dies
 		}
-		group.Go(func() { // One after the other, so that there is a middle in which the first replica is killed.
+		group.Go(func() { // One after the other, so that the first replica can be killed in the middle.
 			for n := range each {
 				if ctx.Err() != nil {
 					lost.Add(1)
@@ -240,7 +240,7 @@ func TestTwoReplicasOfWhichOneIsKilledNeverGrantMoreThanThereIs(t *testing.T) {
 	t.Logf("%d of %d granted, %d requests ended with the replica", granted.Load(), units, lost.Load())
 }
 
-// Here what is granted is deleted, while the controller counts and the Deployment makes new pods.
+// Granted pods are deleted here, while the controller counts and the Deployment creates new pods.
 func staysAvailable(t *testing.T, g *fixture) {
 	t.Helper()
 	const total, most = 20, 5
@@ -283,7 +283,7 @@ func staysAvailable(t *testing.T, g *fixture) {
 	t.Logf("%d deletions, and never fewer than %d pods available", deleted.Load(), fewest())
 }
 
-// besideNative reports how long it takes to evict pods at once, with a budget of either kind that allows all.
+// besideNative reports how long it takes to evict pods concurrently, with a budget of either kind that allows all evictions.
 func besideNative(t *testing.T, g *fixture) {
 	t.Helper()
 	native := &fixture{testenv.New(t, g.Env, underTest, &policyv1beta1.PodUnavailableBudget{})}
@@ -323,10 +323,10 @@ func besideNative(t *testing.T, g *fixture) {
 		theirs.Round(time.Millisecond), theirRefusals, ours.Round(time.Millisecond), ourRefusals, writes)
 }
 
-// evicted is how many pods besideNative has.
+// evicted is the number of pods in besideNative.
 const evicted = 21
 
-// evictAll evicts all pods but one at once, and again whatever is answered with 429, until all are.
+// evictAll evicts all pods but one concurrently, and retries after each 429 until all are evicted.
 func (g *fixture) evictAll(t *testing.T) (took time.Duration, refusals int32) {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(g.REST())
@@ -359,7 +359,7 @@ func serving(p *corev1.Pod) bool {
 	return is
 }
 
-// fewest watches the pods, and returns a function that stops and tells how many were available at least.
+// fewest watches the pods. It returns a function that stops watching and returns the lowest number of available pods.
 func (g *fixture) fewest(t *testing.T) func() int {
 	t.Helper()
 	var list corev1.PodList
@@ -439,7 +439,7 @@ func answers(t *testing.T, g *fixture) {
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 	image := p.DeepCopy()
 	image.Spec.Containers[0].Image = "app:2"
-	err = g.Patch(t.Context(), image, client.MergeFrom(p)) // Not at the version of p: the controller may have named it since.
+	err = g.Patch(t.Context(), image, client.MergeFrom(p)) // Not conditional on the version of p: the controller may have added the budget's name since.
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 	resized := p.DeepCopy()
 	resized.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m")}

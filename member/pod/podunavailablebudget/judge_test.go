@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
-// budget begins a budget of the pods with app=web, of which one may be unavailable and so many may become so.
+// budget starts a budget for the pods with app=web. One of them may be unavailable, and the status allows that many more.
 func budget(allowed int32, change ...func(*policyv1beta1.PodUnavailableBudget)) *policyv1beta1.PodUnavailableBudget {
 	b := &policyv1beta1.PodUnavailableBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace, Name: "web", Generation: 1},
@@ -35,7 +35,7 @@ func budget(allowed int32, change ...func(*policyv1beta1.PodUnavailableBudget)) 
 	return b
 }
 
-// pod begins an available pod that is an hour old.
+// pod starts an available pod that is an hour old.
 func pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := testkit.Pod(name).Label("app", "web").Created(noon.Add(-time.Hour)).Ready(noon.Add(-time.Hour)).Obj()
 	for _, c := range change {
@@ -82,7 +82,7 @@ func TestJudge(t *testing.T) {
 		do      podguard.Operation
 		pod     *corev1.Pod
 		refused string
-		// allowed is what is left; disrupted and unavailable are how many grants there are.
+		// allowed is what is left. disrupted and unavailable are the numbers of grants.
 		allowed                int32
 		disrupted, unavailable int
 	}{

@@ -32,10 +32,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// scales are the answers of scale subresources, by the name of the object.
+// scales maps names of objects to the responses of their scale subresources.
 type scales map[string]any
 
-// indexed returns a client that has these objects and the indexes of the cache.
+// indexed returns a client with these objects and the indexes of the cache.
 func indexed(tb testing.TB, scale scales, objects ...client.Object) client.WithWatch {
 	tb.Helper()
 	owner := func(o client.Object) []string {
@@ -72,7 +72,7 @@ func reconciler(c client.Client, live client.Reader, watched *[]string) *Reconci
 	}
 }
 
-// of makes an object, controlled by another one.
+// of creates an object that is controlled by another one.
 func of[T client.Object](o T, name string, owner schema.GroupVersionKind, by string) T {
 	o.SetNamespace(testkit.Namespace)
 	o.SetName(name)
@@ -170,7 +170,7 @@ func TestPodsAndTheirTotal(t *testing.T) {
 	}
 }
 
-// Of five ready pods one is ignored: it is one of the replicas that the workload has, so it is one of those that are available.
+// One of five ready pods is ignored. It is one of the workload's replicas, so it counts as available.
 func TestIgnoredPodsCountAndAreNotJudged(t *testing.T) {
 	t.Parallel()
 	b := budget(0, targeting(cloneSet, "web"), func(b *policyv1beta1.PodUnavailableBudget) {
@@ -204,7 +204,7 @@ func TestIgnoredPodsCountAndAreNotJudged(t *testing.T) {
 	}
 }
 
-// The cache still shows the pods as they were.
+// The cache still shows the old pods.
 func TestAGrantWhoseTimeIsOverIsReadFromTheApiserver(t *testing.T) {
 	t.Parallel()
 	deleting := pod("web-1", func(p *corev1.Pod) { p.Finalizers, p.DeletionTimestamp = []string{"x/y"}, new(metav1.NewTime(noon)) })
@@ -212,7 +212,7 @@ func TestAGrantWhoseTimeIsOverIsReadFromTheApiserver(t *testing.T) {
 		name  string
 		since time.Duration
 		live  []client.Object
-		// pods are those that count, current those that are available.
+		// pods is the number of pods that count, and current the number of available ones.
 		pods, current int
 	}{
 		{name: "it is gone", since: 25 * time.Second, live: []client.Object{pod("web-0")}, pods: 1, current: 1},
@@ -233,7 +233,7 @@ func TestAGrantWhoseTimeIsOverIsReadFromTheApiserver(t *testing.T) {
 	}
 }
 
-// The apiserver has shown it once, and the grant is forgotten. The cache still shows the pods as they were.
+// The apiserver has shown the pod once, and the grant was dropped. The cache still shows the old pods.
 func TestAPodWhoseGrantIsForgottenIsNotCountedByACacheThatIsBehind(t *testing.T) {
 	t.Parallel()
 	deleting := pod("web-1", func(p *corev1.Pod) { p.Finalizers, p.DeletionTimestamp = []string{"x/y"}, new(metav1.NewTime(noon)) })
@@ -244,14 +244,14 @@ func TestAPodWhoseGrantIsForgottenIsNotCountedByACacheThatIsBehind(t *testing.T)
 			of := func(pods ...client.Object) []client.Object {
 				for _, p := range pods {
 					p.SetUID(types.UID("uid-" + p.GetName()))
-					p.SetAnnotations(map[string]string{keys.RelatedPub: "web", keys.RelatedPubOld: "web"}) // So none is written.
+					p.SetAnnotations(map[string]string{keys.RelatedPub: "web", keys.RelatedPubOld: "web"}) // This way, no name needs to be written.
 				}
 				return pods
 			}
 			b := budget(0, grantedAgo("web-1", 25*time.Second))
 			b.UID = "uid-web"
 			apiserver := indexed(t, nil, of(live...)...)
-			if is := live[len(live)-1]; is.GetName() == "web-1" { // Another version than that of the cache.
+			if is := live[len(live)-1]; is.GetName() == "web-1" { // Another version than in the cache.
 				is.SetLabels(map[string]string{"app": "web", "a": "b"})
 				require.NoError(t, apiserver.Update(t.Context(), is))
 			}

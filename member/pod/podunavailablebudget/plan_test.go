@@ -15,7 +15,7 @@ import (
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 )
 
-// pods are n available pods that have their budget's name, with these in the place of the first ones.
+// pods returns n available pods that have their budget's name. others replace the first ones.
 func pods(n int, others ...*corev1.Pod) []*corev1.Pod {
 	out := others
 	for i := len(others); i < n; i++ {

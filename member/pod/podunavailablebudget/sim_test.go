@@ -34,8 +34,8 @@ import (
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
 
-// Annotations of pods in the simulator: somebody wants to delete the pod, maybe once it is ready; the webhook has granted it, at that time. And
-// of their workload: so many new pods are unwanted once they are ready.
+// Annotations of pods in the simulator: a client wants to delete the pod, perhaps only once it is ready; the webhook has granted this, at
+// that time. And of their workload: that many new pods are unwanted once they are ready.
 const (
 	unwanted  = "test/unwanted"
 	mayGo     = "test/granted"
@@ -43,8 +43,8 @@ const (
 	onceReady = "once it is ready"
 )
 
-// simulated is PodUnavailableBudget in the simulator, with the rules that hold in every scenario. Whoever deletes pods asks for it as
-// the webhook does, and deletes at any later time.
+// simulated returns PodUnavailableBudget in the simulator, with the rules that hold in every scenario. Clients that delete pods ask for
+// permission like the webhook, and delete at any later time.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	about := func(changed func(w *sim.World, was, is client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
@@ -81,7 +81,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// workload is the controller of the CloneSet web, whose pods have names that come again, and the scheduler.
+// workload acts as the scheduler and the controller of the CloneSet web, which reuses names of pods.
 type workload struct{}
 
 func (workload) Steps(w *sim.World) []sim.Step {
@@ -91,7 +91,7 @@ func (workload) Steps(w *sim.World) []sim.Step {
 		name := fmt.Sprintf("web-%d", i)
 		if sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: key.Namespace, Name: name}) == nil {
 			out = append(out, sim.Step{Do: func(ctx context.Context) error {
-				w.Pass(time.Second) // The former pod of the name was not deleted in the same second, by which timestamps tell them apart.
+				w.Pass(time.Second) // An earlier pod with the same name must not be deleted in the same second, because only timestamps tell them apart.
 				p := &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: map[string]string{"app": "web"}},
 					Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
@@ -112,7 +112,7 @@ func (workload) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// requests are those who delete pods, with the webhook between them and the apiserver.
+// requests acts as the clients that delete pods, with the webhook between them and the apiserver.
 type requests struct{}
 
 func (requests) Steps(w *sim.World) []sim.Step {
@@ -131,7 +131,7 @@ func (requests) Steps(w *sim.World) []sim.Step {
 				if err != nil {
 					return err
 				}
-				if at.IsZero() { // It takes nothing, as long as the pod is not available.
+				if at.IsZero() { // It takes nothing as long as the pod is not available.
 					return remove(ctx)
 				}
 				return sim.Set(ctx, w, client.ObjectKeyFromObject(p), func(p *corev1.Pod) { p.Annotations[mayGo] = at.UTC().Format(time.RFC3339) })
@@ -146,13 +146,13 @@ func servingIn(w *sim.World, p *corev1.Pod) bool {
 	return is
 }
 
-// mayCome reports whether the deletion of a pod is granted and on its way to the apiserver, where nothing takes longer than deletionTime.
+// mayCome reports whether the deletion of a pod is granted and on its way to the apiserver. Nothing takes longer than deletionTime to arrive.
 func mayCome(w *sim.World, p *corev1.Pod) bool {
 	at, err := time.Parse(time.RFC3339, p.Annotations[mayGo])
 	return err == nil && w.Now().Before(at.Add(deletionTime))
 }
 
-// remembered: what was granted is not forgotten before it comes, unless it takes nothing any more.
+// remembered: a grant is not dropped before the request arrives, unless it no longer takes a unit.
 func remembered(w *sim.World) error {
 	b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key)
 	for _, p := range sim.All[*corev1.Pod](w) {
@@ -163,7 +163,7 @@ func remembered(w *sim.World) error {
 	return nil
 }
 
-// grant takes a unit for a pod, as the guard does, and returns the time of the grant; zero if the pod needs none.
+// grant takes a unit for a pod, as the guard does, and returns the time of the grant, or zero if the pod needs none.
 func grant(ctx context.Context, w *sim.World, p *corev1.Pod) (time.Time, error) {
 	b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key).DeepCopy()
 	if v := judge(b, podguard.Request{Operation: podguard.Delete, Old: p}, w.Now()); v.took {
@@ -172,10 +172,10 @@ func grant(ctx context.Context, w *sim.World, p *corev1.Pod) (time.Time, error) 
 	if !servingIn(w, p) || b.Status.DesiredAvailable == 0 {
 		return time.Time{}, nil
 	}
-	return b.Status.DisruptedPods[p.Name].Time, nil // It has one.
+	return b.Status.DisruptedPods[p.Name].Time, nil // It already has a grant.
 }
 
-// enough: a deletion that was granted leaves as many pods available as must be.
+// enough: a granted deletion leaves enough pods available.
 func enough(w *sim.World) error {
 	changes := w.Changes()
 	if len(changes) == 0 {
@@ -202,7 +202,7 @@ func little(_ *sim.World, c sim.Change) error {
 	was, isPod := c.Before.(*corev1.Pod)
 	is, written := c.After.(*corev1.Pod)
 	switch {
-	case c.After == nil: // It was refused.
+	case c.After == nil: // It was rejected.
 	case isPod && written:
 		is = is.DeepCopy()
 		is.ResourceVersion, is.Annotations = was.ResourceVersion, was.Annotations
@@ -215,7 +215,7 @@ func little(_ *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end is what matters at rest.
+// end returns what matters at rest.
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
@@ -259,7 +259,7 @@ func TestStoriesGolden(t *testing.T) {
 	}
 }
 
-// all is reached when so many pods are counted as available.
+// all reports whether n pods are counted as available.
 func all(n int32) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key)

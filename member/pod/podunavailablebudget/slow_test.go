@@ -19,17 +19,17 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// A sidecar takes 30 seconds to stop, and its next image can't be pulled. Somebody asks again and again to update each pod.
+// A sidecar takes 30 seconds to stop, and its next image can't be pulled. A client repeatedly asks to update each pod.
 func TestAPodIsUnavailableUntilItsKubeletHasActed(t *testing.T) {
 	t.Parallel()
 	const stops = 30 * time.Second
 	for _, tc := range []struct {
 		name string
-		// reports: the kubelet tells what it has seen. records: who updates leaves a record, as a SidecarSet does.
+		// reports means that the kubelet reports what it has seen. records means that the client leaves a record, as a SidecarSet does.
 		reports, records bool
-		// restarts: the next image can be pulled.
+		// restarts means that the next image can be pulled.
 		restarts bool
-		// updated is how many pods are after five minutes.
+		// updated is how many pods are updated after five minutes.
 		updated int
 	}{
 		{name: "a client patches images", reports: true, updated: 1},

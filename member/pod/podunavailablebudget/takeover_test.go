@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podguard"
 )
 
-// documents reads what OpenKruise stores: the manifest, the object in v1beta1, and as it reads in v1alpha1.
+// documents reads what OpenKruise stores: the manifest, the object in v1beta1, and how it reads in v1alpha1.
 func documents(t *testing.T, name string, into ...any) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/openkruise-" + name + ".yaml")
@@ -43,7 +43,7 @@ func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 	require.Empty(t, warnings)
 }
 
-// What OpenKruise has counted holds from the first moment, and counting again writes nothing.
+// OpenKruise's counts are valid from the first moment, and counting again writes nothing.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"v1alpha1", "v1beta1"} {

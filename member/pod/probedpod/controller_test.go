@@ -24,8 +24,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// A write is remembered until the cache shows it. Of a pod that gets no results any more nothing would be looked up again, so it would
-// be remembered for good.
+// A write is remembered until the cache shows it. For a pod that gets no more results, nothing would look again, so the write would be
+// remembered forever.
 func TestWritesToAPodWithoutProbesAreForgotten(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -82,7 +82,7 @@ func TestWritesToAPodWithoutProbesAreForgotten(t *testing.T) {
 	}
 }
 
-// A patch with the UID of a pod that was replaced since it was read is Invalid to the apiserver: the event of the new pod is on the way,
+// If a pod was replaced since it was read, the apiserver rejects a patch with the old UID as Invalid. The event for the new pod is coming,
 // and there is nothing to tell the user.
 func TestAWriteToAPodThatWasReplacedIsNoError(t *testing.T) {
 	t.Parallel()

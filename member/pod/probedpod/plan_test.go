@@ -32,7 +32,7 @@ func policy(state appsv1alpha1.ProbeState, labels map[string]string) appsv1alpha
 	return appsv1alpha1.ProbeMarkerPolicy{State: state, Labels: labels}
 }
 
-// marker has one probe, which is called as it.
+// marker returns a PodProbeMarker with one probe, which has the same name.
 func marker(name, condition string, policies ...appsv1alpha1.ProbeMarkerPolicy) *appsv1alpha1.PodProbeMarker {
 	return &appsv1alpha1.PodProbeMarker{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: testkit.Namespace},
@@ -151,7 +151,7 @@ func TestAResultWithoutTimesIsOfNow(t *testing.T) {
 	require.Equal(t, []podpatch.Condition{{Type: idle, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}, p.conditions)
 }
 
-// On a virtual node the condition is the agent's, and labels follow it.
+// On a virtual node the agent writes the condition, and labels follow it.
 func TestLabelsFollowTheConditionOfAnAgent(t *testing.T) {
 	t.Parallel()
 	m := marker("a", idle, policy(ok, map[string]string{"idle": "yes"}), policy(failed, map[string]string{"busy": "yes"}))

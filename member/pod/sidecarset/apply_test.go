@@ -27,7 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// allows is a judge that allows so many requests.
+// allows is a judge that allows that many requests.
 type allows int
 
 func (allows) Check(context.Context, podguard.Request) (*podguard.Refusal, error) { return nil, nil }
@@ -53,7 +53,7 @@ func TestUpdatesThatABudgetWouldRefuseAreNotSent(t *testing.T) {
 	objects := []client.Object{s}
 	for _, name := range []string{"web-0", "web-1", "web-2"} {
 		pod := runs(runningPod(t, name, was))
-		pod.UID = types.UID(name) // Without one the cache never shows a write, and nothing is planned after it.
+		pod.UID = types.UID(name) // Without a UID the cache never shows a write, and nothing is planned after it.
 		objects = append(objects, pod)
 	}
 	writes := 0

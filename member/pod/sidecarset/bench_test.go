@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// still is a cache of SidecarSets that nobody writes, and which copies none that may stay uncopied.
+// still is a cache of SidecarSets that nothing writes to. It doesn't copy objects if they may stay uncopied.
 type still struct {
 	client.Reader
 
@@ -27,7 +27,7 @@ func (s still) List(_ context.Context, list client.ObjectList, _ ...client.ListO
 	return nil
 }
 
-// BenchmarkInject is what the pod webhook does for one new pod while there are 50 SidecarSets, of which some select it.
+// BenchmarkInject measures what the pod webhook does for one new pod with 50 SidecarSets, some of which select it.
 func BenchmarkInject(b *testing.B) {
 	const sets = 50
 	for _, some := range []int{1, sets} {
@@ -57,7 +57,7 @@ func BenchmarkInject(b *testing.B) {
 	}
 }
 
-// BenchmarkPlan is a reconcile in the middle of an update, without its reads and writes.
+// BenchmarkPlan measures a reconcile in the middle of an update, without its reads and writes.
 func BenchmarkPlan(b *testing.B) {
 	for name, upgrade := range map[string]string{
 		"cold": `{}`,

@@ -30,13 +30,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// listening is open with a channel.
+// listening is an open with a channel.
 type listening struct{ open }
 
 func (listening) Changes() <-chan event.GenericEvent { return make(chan event.GenericEvent) }
 
-// TestTheControllerInCluster runs the controller on an apiserver of its own, because a SidecarSet is for all namespaces. The test is the
-// kubelet, and the webhook.
+// TestTheControllerInCluster runs the controller in its own cluster, because a SidecarSet covers all namespaces. The test acts as the kubelet
+// and the webhook.
 func TestTheControllerInCluster(t *testing.T) {
 	t.Parallel()
 	add := func(s *runtime.Scheme) error {

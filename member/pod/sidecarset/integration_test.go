@@ -28,7 +28,7 @@ func apiserver(t *testing.T) (c client.Client, namespace string) {
 	return c, s.Namespace(t)
 }
 
-// TestDefaultsInCluster repeats TestDefaultsAreThoseOfOpenKruise with the defaults of a real apiserver, on which the hashes depend.
+// TestDefaultsInCluster repeats TestDefaultsAreThoseOfOpenKruise with the defaults of a real apiserver. The hashes depend on them.
 func TestDefaultsInCluster(t *testing.T) {
 	t.Parallel()
 	c, namespace := apiserver(t)
@@ -79,7 +79,7 @@ func TestPodsInCluster(t *testing.T) {
 			pod.Namespace = namespace
 			_, err = inject(pod, []injection{in}, options{now: metav1.NewTime(noon)})
 			require.NoError(t, err)
-			var account corev1.ServiceAccount // Without it no pod is admitted.
+			var account corev1.ServiceAccount // No pod is admitted without it.
 			account.Name, account.Namespace = "default", namespace
 			require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), &account)))
 			require.NoError(t, c.Create(t.Context(), pod, client.DryRunAll))

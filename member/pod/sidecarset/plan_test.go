@@ -36,7 +36,7 @@ func rehash(tb testing.TB, s *appsv1beta1.SidecarSet) {
 	s.Annotations[keys.SidecarSetHash], s.Annotations[keys.SidecarSetHashWithoutImage] = h.full, h.withoutImage
 }
 
-// running pods are ready; with the sidecars of SidecarSets.
+// runningPod returns a ready pod with the sidecars of SidecarSets.
 func runningPod(tb testing.TB, name string, of ...*appsv1beta1.SidecarSet) *corev1.Pod {
 	tb.Helper()
 	pod := podOf(tb, basePod)
@@ -53,7 +53,7 @@ func runningPod(tb testing.TB, name string, of ...*appsv1beta1.SidecarSet) *core
 	return pod
 }
 
-// seen is what a reconcile has read of a SidecarSet and pods.
+// seen returns what a reconcile has read for a SidecarSet and pods.
 func seen(tb testing.TB, s *appsv1beta1.SidecarSet, pods ...*corev1.Pod) observed {
 	tb.Helper()
 	return observed{set: s, wanted: revisionOf(tb, s), pods: pods}
@@ -67,7 +67,7 @@ func TestCounts(t *testing.T) {
 		name   string
 		set    string
 		change func(*corev1.Pod)
-		// matched, updated, ready and updatedReady of one pod, and why it is none of them.
+		// matched, updated, ready and updatedReady for one pod, and why it is none of them.
 		want [4]int32
 		why  string
 	}{
@@ -284,7 +284,7 @@ func TestACollisionIsCounted(t *testing.T) {
 	require.NotEqual(t, was, revisionOf(t, s).Name, "so that the next name is another one")
 }
 
-// After a take-over the status stays, nothing is written, and no pod is old.
+// After a takeover the status stays, nothing is written, and no pod is outdated.
 func TestTheStatusStaysThatOfOpenKruise(t *testing.T) {
 	t.Parallel()
 	known := openKruise(t)
@@ -295,7 +295,7 @@ func TestTheStatusStaysThatOfOpenKruise(t *testing.T) {
 			if name != "" {
 				pods = append(pods, known.pods[name])
 			}
-			if strings.HasPrefix(name, "spread") { // It is one of three.
+			if strings.HasPrefix(name, "spread") { // One of three pods.
 				s.Status.MatchedPods, s.Status.UpdatedPods, s.Status.ReadyPods, s.Status.UpdatedReadyPods = 1, 1, 1, 1
 			}
 			wanted, err := newRevision(s, system)

@@ -39,7 +39,7 @@ type open struct{}
 func (open) Sent(string) (bool, string)         { return true, "" }
 func (open) Changes() <-chan event.GenericEvent { return nil }
 
-// simulated is SidecarSet in the simulator, with the rules that hold in every scenario.
+// simulated returns SidecarSet in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	s := runtime.NewScheme()
@@ -66,7 +66,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// ownContainers is the rule that nothing of a pod but its sidecars is changed.
+// ownContainers is the rule that nothing in a pod except its sidecars is changed.
 func ownContainers() sim.Rule {
 	return sim.Rule{Name: "the pod's own containers stay", Write: func(_ *sim.World, c sim.Change) error {
 		before, is := c.Before.(*corev1.Pod)
@@ -82,7 +82,7 @@ func ownContainers() sim.Rule {
 	}}
 }
 
-// serves reports whether a pod is ready and runs what is written.
+// serves reports whether a pod is ready and runs what was written.
 func serves(pod *corev1.Pod) bool {
 	for _, c := range inplace.Containers(pod) {
 		if st := inplace.Status(pod, c.Name); st == nil || st.Image != c.Image {
@@ -92,8 +92,9 @@ func serves(pod *corev1.Pod) bool {
 	return podpatch.Ready(pod) && podpatch.Active(pod)
 }
 
-// budget is the rule that no more pods that serve are updated than maxUnavailable allows, but for those that HotUpgrade leaves in service.
-// Pods that wait for an update count only if they are about to restart for one before: whatever else is wrong with them is not the update's.
+// budget is the rule that no more serving pods are updated than maxUnavailable allows, except for those that HotUpgrade keeps in service.
+// Pods that wait for an update count only if they are about to restart for an earlier one: any other problem of theirs isn't caused by the
+// update.
 func budget() sim.AtLeast[*corev1.Pod] {
 	return sim.AtLeast[*corev1.Pod]{
 		Name: "maxUnavailable is kept",
@@ -114,14 +115,14 @@ func budget() sim.AtLeast[*corev1.Pod] {
 			}
 			return matched - s.Spec.UpdateStrategy.MaxUnavailable.IntValue()
 		},
-		Free: func(_ *sim.World, c sim.Change) bool { // A container that was replaced is emptied, or a pod is mended.
+		Free: func(_ *sim.World, c sim.Change) bool { // A replaced container is emptied, or a pod is repaired.
 			pod, ok := c.Before.(*corev1.Pod)
 			return ok && (workingIn(pod) != nil || !serves(pod))
 		},
 	}
 }
 
-// waits reports whether a pod has older sidecars, and all of them run or none will.
+// waits reports whether a pod has older sidecars, and either all of them run or none ever will.
 func waits(w *sim.World, pod *corev1.Pod) bool {
 	s := sim.Find[*appsv1beta1.SidecarSet](w, key)
 	if s == nil {
@@ -131,7 +132,7 @@ func waits(w *sim.World, pod *corev1.Pod) bool {
 	return upgradesIn(pod, keys.SidecarSetHash)[key.Name].Hash != s.Annotations[keys.SidecarSetHash] && !restarts
 }
 
-// end is what matters at rest.
+// end returns what matters at rest.
 func end(w *sim.World) string {
 	s := sim.Find[*appsv1beta1.SidecarSet](w, key)
 	if s == nil {
@@ -157,7 +158,7 @@ func end(w *sim.World) string {
 			for _, c := range inplace.Containers(pod) {
 				switch c.Name {
 				case "app":
-				case "log", working: // Which of two works depends on the order.
+				case "log", working: // Which of the two containers works depends on the order.
 					words = append(words, "works="+c.Image)
 				default:
 					words = append(words, "idle="+c.Image)
@@ -177,7 +178,7 @@ func end(w *sim.World) string {
 		st.MatchedPods, st.UpdatedPods, st.ReadyPods, st.UpdatedReadyPods, st.ObservedGeneration == s.Generation, st.LatestRevision == newest, c.Message)
 }
 
-// revised waits for the revision of the last edit: one that is overtaken by the next edit never gets one.
+// revised waits for the revision of the last edit: an edit that is overtaken by the next one never gets a revision.
 func revised(w *sim.World) bool {
 	s := sim.Find[*appsv1beta1.SidecarSet](w, key)
 	return s != nil && s.Status.ObservedGeneration == s.Generation
@@ -222,7 +223,7 @@ func stories(tb testing.TB) []sim.Scenario {
 			return client.IgnoreNotFound(w.User().Delete(ctx, o.DeepCopyObject().(client.Object)))
 		}}
 	}
-	// app is what a workload or a user does: a pod's own container gets another image.
+	// app acts as a workload or a user: a pod's own container gets another image.
 	app := func(pod string) sim.Edit {
 		return sim.Edit{Name: "app of " + pod, Do: func(ctx context.Context, w *sim.World) error {
 			return sim.Set(ctx, w, types.NamespacedName{Namespace: "shop", Name: pod}, func(p *corev1.Pod) { containerOf(p, "app").Image = "app:2" })
@@ -232,7 +233,7 @@ func stories(tb testing.TB) []sim.Scenario {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": team}}}
 	}
 	with := runningPod(tb, "web-0", set())
-	// five pods of a SidecarSet.
+	// five returns five pods of a SidecarSet.
 	five := func(changes ...string) []client.Object {
 		s := set(changes...)
 		out := []client.Object{s}

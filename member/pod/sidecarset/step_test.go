@@ -30,7 +30,7 @@ spec:
   volumes: [{name: data, emptyDir: {}}]
 `
 
-// podOf returns a pod: the base, or another one in YAML.
+// podOf returns a pod: the base, or another one given in YAML.
 func podOf(tb testing.TB, text string) *corev1.Pod {
 	tb.Helper()
 	out := &corev1.Pod{}
@@ -45,7 +45,7 @@ func (r *recorder) Record(regarding runtime.Object, e event.Event) {
 	r.notes = append(r.notes, regarding.(*appsv1beta1.SidecarSet).Name+": "+e.Reason+": "+e.Note)
 }
 
-// injector returns an Injector with what it says in events.
+// injector returns an Injector and the recorder of its events.
 func injector(draw float64) (*Injector, *recorder) {
 	said := &recorder{}
 	return &Injector{
@@ -53,7 +53,7 @@ func injector(draw float64) (*Injector, *recorder) {
 	}, said
 }
 
-// A story is what one pod gets. Its golden file has what kubectl kruise explain says, the events, and the pod.
+// A story is what one pod gets. Its golden file has the output of kubectl kruise explain, the events, and the pod.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	spec := func(fields string) string { return `{spec: {` + fields + `}}` }
@@ -300,7 +300,7 @@ func TestPodsThatCantBeCreated(t *testing.T) {
 	}
 }
 
-// A revision may be missing after a move from OpenKruise, whose namespace is deleted with its release. Pods are created all the same.
+// A revision may be missing after a move from OpenKruise, whose namespace is deleted with its release. Pods can still be created.
 func TestARevisionThatIsMissingDoesNotKeepPodsFromBeingCreated(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"revisionName: log-x", "customVersion: v1"} {

@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// stored are objects as OpenKruise stores them, by name.
+// stored holds objects as OpenKruise stores them, by name.
 type stored struct {
 	sets      map[string]*appsv1beta1.SidecarSet
 	revisions map[string]*appsv1.ControllerRevision
@@ -71,7 +71,7 @@ func TestHashesAreThoseOfOpenKruise(t *testing.T) {
 	}
 }
 
-// bare returns a pod as it came to OpenKruise's webhook.
+// bare returns a pod as it was submitted to OpenKruise's webhook.
 func bare(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Spec.Containers = slices.DeleteFunc(out.Spec.Containers, func(c corev1.Container) bool { return isInjected(&c) })
@@ -84,7 +84,7 @@ func bare(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// withoutTokens returns a pod without the mounts of tokens that an apiserver adds after webhooks.
+// withoutTokens returns a pod without the token mounts that an apiserver adds after webhooks.
 func withoutTokens(pod *corev1.Pod) *corev1.Pod {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
@@ -96,7 +96,7 @@ func withoutTokens(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// A pod gets here what it got from OpenKruise, with the gate that sorts containers.
+// A pod gets here what it got from OpenKruise, with the feature gate that sorts containers.
 func TestPodsGetWhatTheyGotFromOpenKruise(t *testing.T) {
 	t.Parallel()
 	for set, name := range map[string]string{"take-sidecar": "take-sidecar-xx4cp", "side-a1": "spread-8q8tn"} {
@@ -107,7 +107,7 @@ func TestPodsGetWhatTheyGotFromOpenKruise(t *testing.T) {
 			at := upgradesIn(want, keys.SidecarSetHash)[set]
 			in, err := current(s)
 			require.NoError(t, err)
-			in.revision = at.ControllerRevision // The first pod came before the first revision.
+			in.revision = at.ControllerRevision // The first pod is older than the first revision.
 			got := bare(want)
 			outcomes, err := inject(got, []injection{in}, options{byName: true, now: at.UpdateTimestamp})
 			require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// runs gives each container of a pod the status that it runs its image.
+// runs sets the status of each container of a pod to say that it runs its image.
 func runs(pod *corev1.Pod) *corev1.Pod {
 	pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = nil, nil
 	for i, c := range inplace.Containers(pod) {
@@ -36,7 +36,7 @@ func runs(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// patched returns a pod after a write, as an apiserver makes it.
+// patched returns a pod after a write, as an apiserver would.
 func patched(t *testing.T, w write) *corev1.Pod {
 	t.Helper()
 	out := w.pod.DeepCopy()
@@ -188,8 +188,8 @@ func TestWhichContainerTakesOver(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string
-		a, b   string // versions
-		unable string // the one that is not ready
+		a, b   string // Versions.
+		unable string // The one that is not ready.
 		want   bool
 	}{
 		{name: "the idle one", a: "0", b: "1", want: true},
@@ -225,7 +225,7 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 		list[2].Status.Conditions[0].Status = corev1.ConditionFalse
 	}
 	down := func(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse }
-	// told changes the image of a pod's own container, of which the kubelet reports the former one.
+	// told changes the image of a pod's own container. The kubelet still reports the previous one.
 	told := func(pod *corev1.Pod, seen int64) {
 		containerOf(pod, "app").Image = "app:next"
 		pod.Generation, pod.Status.ObservedGeneration = 2, seen
@@ -234,7 +234,7 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 		name   string
 		set    string
 		change func([]*corev1.Pod)
-		// want are the pods whose images are written, of three; hold is why others wait.
+		// want lists the pods whose images are written, out of three. hold is why others wait.
 		want string
 		hold rollout.Reason
 	}{
@@ -346,7 +346,7 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 	}
 }
 
-// newHash is that of the SidecarSet with the next image.
+// newHash returns the hash of the SidecarSet with the next image.
 func newHash(t *testing.T) string {
 	t.Helper()
 	return withImage(t, admitted(t), "log:2", "30").Annotations[keys.SidecarSetHash]
@@ -418,13 +418,13 @@ func TestPodsThatNeedMoreThanAnImageAreRecreatedByTheirWorkloads(t *testing.T) {
 	marked := func(pod *corev1.Pod) { pod.Labels[keys.SpecifiedDelete] = "true" }
 	for _, tc := range []struct {
 		name string
-		// set are fields of the spec, beside a command that the pods don't have.
+		// set holds fields of the spec, in addition to a command that the pods don't have.
 		set string
-		// of are the API version and the kind of the workload; change is made to the first of three pods.
+		// of is the API version and kind of the workload. change is applied to the first of three pods.
 		of     [2]string
 		change func(*corev1.Pod)
 		see    func(*observed)
-		// again are the pods that are re-created now, waiting those that nobody re-creates; recheck is when time alone changes that.
+		// again lists the pods that are recreated now, and waiting those that are not recreated. recheck is when time alone changes that.
 		again, waiting []string
 		recheck        time.Duration
 	}{
@@ -513,7 +513,7 @@ func TestScatterOfAnyValue(t *testing.T) {
 	require.JSONEq(t, `[{"key":"app","value":"web"},{"key":"zone","value":"z1"},{"key":"zone","value":"z2"}]`, string(raw))
 }
 
-// After a take-over no pod is written.
+// After a takeover no pod is written.
 func TestNoPodOfOpenKruiseIsTouched(t *testing.T) {
 	t.Parallel()
 	known := openKruise(t)

@@ -57,8 +57,8 @@ func setOf(tb testing.TB, changes ...string) *appsv1beta1.SidecarSet {
 	return out
 }
 
-// cluster is a client with objects. Like an apiserver it sets defaults of containers in dry runs of pod templates, and refuses an image
-// named "bad".
+// cluster returns a client with objects. Like an apiserver, it sets defaults for containers in dry runs of pod templates, and it rejects an
+// image named "bad".
 func cluster(tb testing.TB, known ...client.Object) client.Client {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -96,7 +96,7 @@ func hook(c client.Client) *Webhook {
 	return &Webhook{Client: c, Namespace: system, Exempt: []string{"kube-system", system}}
 }
 
-// requested is the context of a request that changes old; nil for one that creates.
+// requested returns the context of a request that changes old, or of one that creates if old is nil.
 func requested(tb testing.TB, old *appsv1beta1.SidecarSet) context.Context {
 	tb.Helper()
 	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{}}
@@ -108,7 +108,7 @@ func requested(tb testing.TB, old *appsv1beta1.SidecarSet) context.Context {
 	return admission.NewContextWithRequest(tb.Context(), req)
 }
 
-// manifests are what users have applied to OpenKruise, of the stored objects by name.
+// manifests maps names of stored objects to what users have applied to OpenKruise.
 func manifests() map[string]string {
 	return map[string]string{
 		"take-sidecar": `{metadata: {name: take-sidecar}, spec: {selector: {matchLabels: {app: take-sidecar}}, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: take}},
@@ -208,7 +208,7 @@ func TestValidateCreate(t *testing.T) {
 		name   string
 		known  []client.Object
 		change string
-		want   string // empty: it is valid
+		want   string // Empty means valid.
 	}{
 		{name: "a container", change: `{}`},
 		{name: "a name with a dot", change: `{metadata: {name: a.b}}`, want: "metadata.name: Invalid value"},
@@ -432,7 +432,7 @@ func TestWarnings(t *testing.T) {
 	require.ErrorContains(t, err, "no rule allows it", "a rule that selects the SidecarSet holds all the same")
 }
 
-// What OpenKruise stores is admitted, and said to do less than one may expect.
+// What OpenKruise stores is admitted, with a warning if it does less than expected.
 func TestWarningsAboutWhatIsDubious(t *testing.T) {
 	t.Parallel()
 	computed := func(requests string) string {

@@ -26,13 +26,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// workload is the name of the process of the CloneSet controller, which crashes apart from that of SidecarSets.
+// workload is the name of the CloneSet controller's process, which crashes independently of the SidecarSet controller's.
 const workload = "workload"
 
 var webKey = types.NamespacedName{Namespace: "shop", Name: "web"}
 
-// withWorkload is SidecarSet beside CloneSet, both with the pods of one CloneSet: its app, and a sidecar that each new pod gets, of the
-// SidecarSet as the webhook sees it.
+// withWorkload returns SidecarSet beside CloneSet. Both have the pods of one CloneSet: its app, and a sidecar that each new pod gets, from
+// the SidecarSet as the webhook sees it.
 func withWorkload(tb testing.TB, webhook func(testing.TB, *sim.World) *appsv1beta1.SidecarSet) sim.Kind {
 	tb.Helper()
 	k := simulated(tb)
@@ -67,18 +67,18 @@ func withWorkload(tb testing.TB, webhook func(testing.TB, *sim.World) *appsv1bet
 	return k
 }
 
-// behind is a webhook whose cache is old: it shows the first version.
+// behind is a webhook whose cache is outdated: it shows the first version.
 func behind(tb testing.TB, _ *sim.World) *appsv1beta1.SidecarSet {
 	tb.Helper()
 	return admitted(tb)
 }
 
-// upToDate is one that shows the present version.
+// upToDate is a webhook whose cache shows the current version.
 func upToDate(_ testing.TB, w *sim.World) *appsv1beta1.SidecarSet {
 	return sim.Find[*appsv1beta1.SidecarSet](w, key)
 }
 
-// ownImages is the rule that neither writer changes an image of the other, also not back.
+// ownImages is the rule that neither writer changes an image of the other, not even back.
 func ownImages() sim.Rule {
 	return sim.Rule{Name: "each writer has its containers", Write: func(_ *sim.World, c sim.Change) error {
 		before, is := c.Before.(*corev1.Pod)
@@ -97,8 +97,8 @@ func ownImages() sim.Rule {
 	}}
 }
 
-// workloadBudget is the rule that the CloneSet takes no more pods out of service than its own maxUnavailable allows, where a pod is in
-// service that says it is ready: that a sidecar is about to restart it does not know. A PodUnavailableBudget holds both to one number.
+// workloadBudget is the rule that the CloneSet takes no more pods out of service than its own maxUnavailable allows. Here a pod is in service
+// if it reports ready: the CloneSet doesn't know that a sidecar is about to restart. A PodUnavailableBudget holds both to one limit.
 func workloadBudget() sim.AtLeast[*corev1.Pod] {
 	return sim.AtLeast[*corev1.Pod]{
 		Name: "the CloneSet's maxUnavailable is kept", By: workload,
@@ -130,13 +130,13 @@ func beside(tb testing.TB, policy appsv1beta1.PodUpdatePolicy, changes ...string
 	return []client.Object{s, set}
 }
 
-// ran is when all pods run with the first version of both.
+// ran reports whether all pods run with the first version of both.
 func ran(w *sim.World) bool {
 	pods := sim.All[*corev1.Pod](w)
 	return len(pods) == 4 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !serves(pod) })
 }
 
-// newApp gives the app of the CloneSet another image.
+// newApp gives the CloneSet's app another image.
 func newApp(when func(*sim.World) bool) sim.Edit {
 	return sim.Edit{Name: "the app is app:2", When: when, Do: func(ctx context.Context, w *sim.World) error {
 		return sim.Set(ctx, w, webKey, func(set *appsv1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = "app:2" })
@@ -157,7 +157,7 @@ func workloadStories(tb testing.TB) []sim.Scenario {
 	return []sim.Scenario{
 		{Name: "app and sidecar are updated at once", Objects: beside(tb, inPlace), Edits: []sim.Edit{newApp(ran), sidecar("log:2", nil)}},
 		{Name: "the sidecar is updated twice beside the app", Objects: beside(tb, inPlace), Edits: []sim.Edit{
-			sidecar("log:2", ran), newApp(nil), sidecar("log:3", func(w *sim.World) bool { // Otherwise the second has no revision.
+			sidecar("log:2", ran), newApp(nil), sidecar("log:3", func(w *sim.World) bool { // Otherwise the second one has no revision.
 				s := sim.Find[*appsv1beta1.SidecarSet](w, key)
 				return s.Spec.Containers[0].Image == "log:2" && s.Status.ObservedGeneration == s.Generation
 			}),
@@ -168,7 +168,7 @@ func workloadStories(tb testing.TB) []sim.Scenario {
 	}
 }
 
-// recreateStories change more of a sidecar than its image, which the CloneSet's pods get when they are re-created.
+// recreateStories change more of a sidecar than its image. The CloneSet's pods get that when they are recreated.
 func recreateStories(tb testing.TB) []sim.Scenario {
 	tb.Helper()
 	command := sim.Edit{Name: "another command", When: ran, Do: func(ctx context.Context, w *sim.World) error {
@@ -188,7 +188,7 @@ func recreateStories(tb testing.TB) []sim.Scenario {
 	}
 }
 
-// TestWritesOfARecreation: each pod that the workload re-creates takes one write of the SidecarSet's controller, and no condition.
+// TestWritesOfARecreation: each pod that the workload recreates takes one write of the SidecarSet controller, and no condition.
 func TestWritesOfARecreation(t *testing.T) {
 	t.Parallel()
 	ends := map[string]int{"pods are re-created by their workload": 4, "a partition keeps pods from that": 2}

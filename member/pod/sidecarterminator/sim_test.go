@@ -27,11 +27,11 @@ import (
 
 const (
 	exits = "exit:1"
-	// code is an annotation of pods in the simulator: what its application exits with.
+	// code is an annotation of pods in the simulator: the exit code of the application.
 	code = "test/code"
 )
 
-// simulated is the controller in the simulator, with the rules that hold in every scenario.
+// simulated returns the controller in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -50,7 +50,8 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// kubelet is that of all nodes, with the daemon: it starts containers, ends applications and what is to be stopped, and reports phases.
+// kubelet acts as the kubelet of all nodes, and the daemon: it starts containers, ends applications and what is to be stopped, and reports
+// phases.
 type kubelet struct{}
 
 func (kubelet) Steps(w *sim.World) []sim.Step {
@@ -86,7 +87,7 @@ func (kubelet) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// ending reports whether a container ends now, and with which code.
+// ending reports whether a container ends now, and with which exit code.
 func ending(p *corev1.Pod, i int) (exit int32, ends bool) {
 	st, c := p.Status.ContainerStatuses[i], p.Spec.Containers[i]
 	of := jobsidecar.Of(p)
@@ -106,7 +107,7 @@ func ending(p *corev1.Pod, i int) (exit int32, ends bool) {
 	return 143, of.Done && of.Sidecars[n].Stopped && !of.Sidecars[n].Ignored
 }
 
-// phase is the kubelet's, which never changes one that is final.
+// phase returns the phase that the kubelet reports. It never changes a final one.
 func phase(p *corev1.Pod) corev1.PodPhase {
 	out := corev1.PodSucceeded
 	for _, st := range p.Status.ContainerStatuses {
@@ -120,7 +121,8 @@ func phase(p *corev1.Pod) corev1.PodPhase {
 	return out
 }
 
-// inTime: the controller says that a pod has ended only when what runs is to be ignored, and gives sidecars another image only then.
+// inTime: the controller reports a pod as finished only when the exit codes of what still runs are ignored, and gives sidecars another image
+// only then.
 func inTime(_ *sim.World, c sim.Change) error {
 	was, is := c.Before.(*corev1.Pod)
 	if !is || !c.ByController() || c.After == nil {
@@ -155,7 +157,7 @@ func end(w *sim.World) string {
 	return strings.Join(lines, "\n")
 }
 
-// job is a pod whose application ends, with sidecars that have these variables.
+// job returns a pod whose application ends, with sidecars that have these env variables.
 func job(name, node string, sidecars ...[]string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace, Name: name, UID: types.UID("uid-" + name), Annotations: map[string]string{}},
@@ -202,7 +204,7 @@ func TestSimulation(t *testing.T) {
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 30, Stall: time.Minute}, stories()...)
 }
 
-// A pod costs one write, or none where its daemon does all.
+// A pod costs one write, or none if its daemon does everything.
 func TestEndsAndWrites(t *testing.T) {
 	t.Parallel()
 	for i, want := range []struct {

@@ -24,7 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// thirds is the WorkloadSpread of testdata/percentages.yaml.
+// thirds returns the WorkloadSpread in testdata/percentages.yaml.
 func thirds(t *testing.T) *appsv1beta1.WorkloadSpread {
 	t.Helper()
 	text, err := os.ReadFile("testdata/percentages.yaml")
@@ -38,7 +38,7 @@ func thirds(t *testing.T) *appsv1beta1.WorkloadSpread {
 	return out
 }
 
-// division is how many pods are in each subset.
+// division returns the number of pods in each subset.
 func division(ws *appsv1beta1.WorkloadSpread, pods []*corev1.Pod) []int {
 	out := make([]int, len(ws.Spec.Subsets))
 	for _, pod := range pods {
@@ -60,7 +60,7 @@ func filled(ws *appsv1beta1.WorkloadSpread, total int32) observed {
 	return o
 }
 
-// price writes what a plan says to the pods, and returns how many were written.
+// price writes the planned metadata to the pods, and returns how many were written.
 func price(o observed) int {
 	p := plan(o, noon)
 	for _, to := range p.patches {
@@ -69,7 +69,7 @@ func price(o observed) int {
 	return len(p.patches)
 }
 
-// owned makes a pod one of another controller.
+// owned gives a pod another controller.
 func owned(group, kind string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = group, kind }
 }
@@ -83,7 +83,7 @@ func scaleIn(o *observed, n int) {
 	o.pods = o.pods[:n]
 }
 
-// Workloads delete all surplus pods in one go, before anybody could write new costs.
+// Workloads delete all surplus pods at once, before anyone could write new costs.
 func TestScaleInLeavesTheSharesOfFewerReplicas(t *testing.T) {
 	t.Parallel()
 	t.Run("34 %, 33 %, 33 % from 9 to 3", func(t *testing.T) {
@@ -103,7 +103,8 @@ func TestScaleInLeavesTheSharesOfFewerReplicas(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		subsets []appsv1beta1.WorkloadSpreadSubset
-		// alike: what is left is what a new workload with fewer replicas gets. Rounding may make other subsets get larger instead.
+		// alike means that the remaining pods are spread as in a new workload with fewer replicas. Otherwise rounding may make other subsets
+		// larger.
 		alike bool
 	}{
 		{"percentages", []appsv1beta1.WorkloadSpreadSubset{subset("a", "34%"), subset("b", "33%"), subset("c", "33%")}, true},
@@ -165,12 +166,12 @@ func TestPodsThatAreNotReadyHaveTheLowestCostsOfTheirSubset(t *testing.T) {
 	require.Zero(t, price(o))
 	o.pods[0].Status.Conditions = nil
 	require.Equal(t, 2, price(o), "it and one other pod change places")
-	for _, pod := range o.pods[1:4] { // Of the first subset.
+	for _, pod := range o.pods[1:4] { // Pods of the first subset.
 		require.Greater(t, pod.Annotations[keys.PodDeletionCost], o.pods[0].Annotations[keys.PodDeletionCost])
 	}
 }
 
-// The webhook knows what the controller will say, so that it need not write to each new pod.
+// The webhook predicts the controller's cost, so that the controller need not write to each new pod.
 func TestNewPodsGetTheCostThatTheControllerGives(t *testing.T) {
 	t.Parallel()
 	o := seen(thirds(t))
@@ -190,7 +191,7 @@ func TestNewPodsGetTheCostThatTheControllerGives(t *testing.T) {
 	require.Equal(t, []int{4, 3, 2}, division(o.ws, o.pods))
 }
 
-// Replicas that are raised from 3 to 6 make three pods before the controller has counted by the new number.
+// Raising replicas from 3 to 6 creates three pods before the controller has counted with the new number.
 func TestAHigherPercentageCountsAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -55,7 +55,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestTakeNeverExceeds takes places at random statuses and specs.
+// TestTakeNeverExceeds takes places with random statuses and specs.
 func TestTakeNeverExceeds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,7 +9,7 @@ import (
 
 const examples = "../../../e2e/examples"
 
-// Examples that only an apiserver refuses are tested in integration.
+// Examples that only an apiserver rejects are covered by the integration test.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	webhooktest.Examples(t, examples, "workloadspread", []string{"unknown-overflow", "bad-toleration"}, func(t *testing.T, text []byte) ([]string, error) {

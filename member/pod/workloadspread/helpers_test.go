@@ -38,7 +38,7 @@ func scheme(tb testing.TB) *runtime.Scheme {
 	return s
 }
 
-// store returns a client that has these objects, as a cache with the indexes does.
+// store returns a client with these objects that behaves like a cache with the indexes.
 func store(tb testing.TB, objects ...client.Object) client.WithWatch {
 	tb.Helper()
 	sets, _ := metadataOf(replicaSets())
@@ -54,13 +54,13 @@ func store(tb testing.TB, objects ...client.Object) client.WithWatch {
 	return b.Build()
 }
 
-// openTo is a podstep.Opening that sends the pods of all namespaces but these, which have the reason.
+// openTo is a podstep.Opening that sends the pods of all namespaces except these, which map to the reason.
 type openTo map[string]string
 
 func (o openTo) Sent(namespace string) (bool, string) { return o[namespace] == "", o[namespace] }
 func (o openTo) Changes() <-chan event.GenericEvent   { return nil }
 
-// subset begins a subset of that many pods in a zone; unlimited is any number.
+// subset starts a subset for that many pods in a zone. unlimited means any number.
 func subset(name string, most any, change ...func(*appsv1beta1.WorkloadSpreadSubset)) appsv1beta1.WorkloadSpreadSubset {
 	s := appsv1beta1.WorkloadSpreadSubset{Name: name, RequiredNodeSelector: inZone(name)}
 	switch n := most.(type) {
@@ -85,7 +85,7 @@ func patching(text string) func(*appsv1beta1.WorkloadSpreadSubset) {
 	return func(s *appsv1beta1.WorkloadSpreadSubset) { s.Patch = &runtime.RawExtension{Raw: []byte(text)} }
 }
 
-// spreading is a WorkloadSpread of the workload web.
+// spreading returns a WorkloadSpread for the workload web.
 func spreading(group, kind string, subsets ...appsv1beta1.WorkloadSpreadSubset) *appsv1beta1.WorkloadSpread {
 	return &appsv1beta1.WorkloadSpread{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "ws", Generation: 1},
@@ -122,7 +122,7 @@ func jobOf(n int32) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "job"}, Spec: batchv1.JobSpec{Parallelism: &n}}
 }
 
-// newPodOf is a pod as its controller creates it.
+// newPodOf returns a pod as its controller creates it.
 func newPodOf(group, kind, name string, uid types.UID) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -133,7 +133,7 @@ func newPodOf(group, kind, name string, uid types.UID) *corev1.Pod {
 	}
 }
 
-// stored is a pod of the CloneSet web that exists, in a subset if that is not empty.
+// stored returns an existing pod of the CloneSet web. It is in the given subset, unless that is empty.
 func stored(name, subset string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := newPodOf(ours, "CloneSet", "web", "set")
 	pod.Name, pod.UID = name, types.UID(name)
@@ -165,7 +165,7 @@ func stuckSince(at time.Time) func(*corev1.Pod) {
 	}
 }
 
-// ledger is a status of one version.
+// ledger sets the status of one version.
 func ledger(ws *appsv1beta1.WorkloadSpread, version string, all ...appsv1beta1.WorkloadSpreadSubsetStatus) *appsv1beta1.WorkloadSpread {
 	if ws.Status.VersionedSubsetStatuses == nil {
 		ws.Status.VersionedSubsetStatuses = map[string]appsv1beta1.WorkloadSpreadSubsetStatuses{}
@@ -174,7 +174,7 @@ func ledger(ws *appsv1beta1.WorkloadSpread, version string, all ...appsv1beta1.W
 	return ws
 }
 
-// line is the status of a subset with places taken by pods that are not seen, since noon.
+// line returns the status of a subset. creating are places of unseen pods, taken at noon.
 func line(name string, replicas, missing int32, creating ...string) appsv1beta1.WorkloadSpreadSubsetStatus {
 	out := appsv1beta1.WorkloadSpreadSubsetStatus{Name: name, Replicas: replicas, MissingReplicas: missing}
 	for _, id := range creating {

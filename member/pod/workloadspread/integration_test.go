@@ -48,7 +48,7 @@ type fixture struct {
 	*testenv.Fixture[*appsv1beta1.WorkloadSpread]
 }
 
-// replicas are webhooks with caches of their own, called in turn, as a Service does. Some answers are lost after the step.
+// replicas are webhooks with their own caches, called in turn as by a Service. Some responses are lost after the step.
 type replicas struct {
 	all  []*admission.Webhook
 	next atomic.Int64
@@ -123,7 +123,7 @@ func TestInCluster(t *testing.T) {
 	}
 }
 
-// spread creates the WorkloadSpread and waits until it has an effect.
+// spread creates the WorkloadSpread and waits until it takes effect.
 func (g *fixture) spread(t *testing.T, ws *appsv1beta1.WorkloadSpread) {
 	t.Helper()
 	ws.UID, ws.Generation, ws.Namespace, ws.Name, ws.Spec.TargetRef.Name = "", 0, g.Namespace, testenv.Name, testenv.Name
@@ -133,7 +133,7 @@ func (g *fixture) spread(t *testing.T, ws *appsv1beta1.WorkloadSpread) {
 	})
 }
 
-// bySubset counts the pods of each subset that are not terminating.
+// bySubset counts the pods in each subset that are not terminating.
 func (g *fixture) bySubset(t *testing.T) map[string]int {
 	t.Helper()
 	out := map[string]int{}
@@ -145,7 +145,7 @@ func (g *fixture) bySubset(t *testing.T) map[string]int {
 	return out
 }
 
-// cloneSet creates a CloneSet, which no controller works on.
+// cloneSet creates a CloneSet that no controller reconciles.
 func (g *fixture) cloneSet(t *testing.T, n int32) *appsv1beta1.CloneSet {
 	t.Helper()
 	set := testkit.CloneSet(testenv.Name).Replicas(n).Obj()
@@ -154,7 +154,7 @@ func (g *fixture) cloneSet(t *testing.T, n int32) *appsv1beta1.CloneSet {
 	return set
 }
 
-// create creates pods of a CloneSet in parallel, and returns how many were refused.
+// create creates pods of a CloneSet concurrently, and returns how many were rejected.
 func (g *fixture) create(t *testing.T, set *appsv1beta1.CloneSet, n int) (refused int64) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -216,7 +216,7 @@ func spreads(t *testing.T, g *fixture) {
 	t.Helper()
 	g.spreadLater(t, spreading("apps/v1", "Deployment", subset("a", "50%", zoneless, patching(`{"metadata":{"labels":{"subset":"a"}}}`)), subset("b", unlimited, zoneless)))
 	g.deployment(t, 8, "app:1")
-	// Of each number of replicas below 8, a has half of the pods that are left, rounded up.
+	// For each number of replicas below 8, a has half of the remaining pods, rounded up.
 	costs := map[string][]string{"a": {"999993", "999995", "999997", "999999"}, "b": {"999992", "999994", "999996", "999998"}}
 	g.awaitCosts(t, costs)
 	for _, pod := range g.Pods(t) {

@@ -48,7 +48,7 @@ func TestLatency(t *testing.T) {
 		set.Namespace, set.UID, set.ResourceVersion, set.Generation = namespace, "", "", 0
 		require.NoError(t, c.Create(t.Context(), set))
 		uids[i] = set.UID
-		ws := spreading(ours, "CloneSet", subset("a", i%2*1000000), subset("b", unlimited)) // Every other one has places to count.
+		ws := spreading(ours, "CloneSet", subset("a", i%2*1000000), subset("b", unlimited)) // Places are counted in every other one.
 		ws.Namespace, ws.Name, ws.UID, ws.Generation, ws.Spec.TargetRef.Name = namespace, set.Name, "", 0, set.Name
 		require.NoError(t, c.Create(t.Context(), ws))
 	}

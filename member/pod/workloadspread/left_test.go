@@ -14,12 +14,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// TestANewPodWaitsForThePlaceOfOneThatLeft has a pod that is created while the status still counts the one that it replaces.
+// TestANewPodWaitsForThePlaceOfOneThatLeft creates a pod while the status still counts the one that it replaces.
 func TestANewPodWaitsForThePlaceOfOneThatLeft(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		// left is the subset that a pod has left, which is counted if counts.
+		// left is the subset that a pod has left. counts says whether the status still counts that pod.
 		left   string
 		counts bool
 		subset string
@@ -78,7 +78,7 @@ func TestLeftForgets(t *testing.T) {
 			wait, _ = l.recent(pod, of, subsets)
 			require.Zero(t, wait)
 		}
-		clock.RealClock{}.Sleep(patience) // In the bubble's time.
+		clock.RealClock{}.Sleep(patience) // In the time of the synctest bubble.
 		wait, _ = l.recent(pod, "web", []string{"a"})
 		require.Zero(t, wait)
 		l.note(stored("2", "b"))

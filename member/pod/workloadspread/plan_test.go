@@ -30,7 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// seen is what a reconcile of a CloneSet of ten with these pods has read.
+// seen returns what a reconcile of a CloneSet with ten replicas and these pods has read.
 func seen(ws *appsv1beta1.WorkloadSpread, pods ...*corev1.Pod) observed {
 	o := observed{ws: ws, target: cloneSetOf(10), sent: true, total: 10, pods: pods, nodes: map[string]*corev1.Node{}}
 	o.unseen = map[string]time.Time{}
@@ -47,7 +47,7 @@ func seen(ws *appsv1beta1.WorkloadSpread, pods ...*corev1.Pod) observed {
 	return o
 }
 
-// lines are a status in a short form.
+// lines returns a status in a short form.
 func lines(s appsv1beta1.WorkloadSpreadStatus) []string {
 	var out []string
 	for _, v := range slices.Sorted(maps.Keys(s.VersionedSubsetStatuses)) {
@@ -81,7 +81,7 @@ func TestPlan(t *testing.T) {
 		now      time.Time
 		inactive string
 		lines    []string
-		// patches are name: subset cost, deletes names.
+		// patches are in the form name: subset cost. deletes are names.
 		patches, deletes, events []string
 		recheck                  time.Duration
 	}{
@@ -264,7 +264,7 @@ func (c *reading) reconcile(t *testing.T) (ctrl.Result, *appsv1beta1.WorkloadSpr
 	return res, ws, err
 }
 
-// withoutPods is a cache that shows no pods.
+// withoutPods returns a cache that shows no pods.
 func withoutPods(c client.WithWatch) client.Client {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		List: func(ctx context.Context, in client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {

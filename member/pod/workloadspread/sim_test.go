@@ -31,14 +31,14 @@ import (
 // nowhere is the subset whose pods are never scheduled.
 const nowhere = "nowhere"
 
-// crashes is an annotation of the CloneSet: every third admission ends without a pod, as its replica of the webhook, or the apiserver,
-// ends between the status and the answer.
+// crashes is an annotation of the CloneSet: every third admission ends without a pod, because the webhook's replica or the apiserver crashes
+// between the status write and the response.
 const crashes = "crashes"
 
 // later is an annotation of WorkloadSpreads whose pods are replaced: where the new ones go depends on when a place is free again.
 const later = "later"
 
-// simulated is WorkloadSpread in the simulator, with the rules that hold in every scenario.
+// simulated returns WorkloadSpread in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	about := func(changed func(was, is client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
@@ -71,7 +71,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// workload is the CloneSet's controller, with the pod webhook: the requests of pods that are admitted and not stored yet are ConfigMaps.
+// workload acts as the CloneSet controller with the pod webhook. Requests for pods that are admitted but not stored yet are ConfigMaps.
 type workload struct{}
 
 func (workload) Steps(w *sim.World) []sim.Step {
@@ -105,7 +105,7 @@ func actives(w *sim.World) []*corev1.Pod {
 	return slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool { return !podpatch.Active(p) })
 }
 
-// admitPod lets the webhook admit a pod.
+// admitPod makes the webhook admit a pod.
 func admitPod(ctx context.Context, w *sim.World) error {
 	n := 0
 	for _, c := range w.Changes() {
@@ -130,7 +130,7 @@ func admitPod(ctx context.Context, w *sim.World) error {
 		request.Data["cost"] = costOfNew(ws, versionIgnored, i, total, "id-"+request.Name)
 		request.Data["match"] = matched{Name: ws.Name, Subset: ws.Spec.Subsets[i].Name, UID: "id-" + request.Name}.String()
 	}
-	if !changed { // Nobody else knows.
+	if !changed { // No other request knows about it.
 		request.Data["uncounted"] = "true"
 	}
 	if n%3 == 2 && sim.Find[*appsv1beta1.CloneSet](w, key).Annotations[crashes] != "" {
@@ -139,7 +139,7 @@ func admitPod(ctx context.Context, w *sim.World) error {
 	return w.User().Create(ctx, request)
 }
 
-// storePod ends the request of a pod.
+// storePod completes the request for a pod.
 func storePod(ctx context.Context, w *sim.World, set *appsv1beta1.CloneSet, request *corev1.ConfigMap) error {
 	if request.Data["crashed"] == "" {
 		pod := newPodOf(ours, "CloneSet", "web", set.UID)
@@ -160,10 +160,10 @@ func storePod(ctx context.Context, w *sim.World, set *appsv1beta1.CloneSet, requ
 	return w.User().Delete(ctx, request)
 }
 
-// late is an annotation of the CloneSet: pods of the subset nowhere can be scheduled after all, at any time.
+// late is an annotation of the CloneSet: pods in the subset nowhere can be scheduled after all, at any time.
 const late = "late"
 
-// scheduler can't schedule pods of the subset nowhere.
+// scheduler can't schedule pods in the subset nowhere.
 type scheduler struct{}
 
 func (scheduler) Steps(w *sim.World) []sim.Step {
@@ -193,13 +193,13 @@ func (scheduler) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// scheduled reports whether a pod has found a node.
+// scheduled reports whether a pod has a node.
 func scheduled(pod *corev1.Pod) bool {
 	return len(pod.Status.Conditions) > 0 && pod.Status.Conditions[0].Status == corev1.ConditionTrue
 }
 
-// promisesOnce: when the webhook has admitted a pod to a subset, that has room for it, all pods that exist and all that are admitted, but
-// for those that were admitted while it had no limit.
+// promisesOnce: when the webhook has admitted a pod to a subset, the subset has room for it, for all existing pods and for all admitted ones,
+// except those that were admitted while the subset had no limit.
 func promisesOnce(w *sim.World) error {
 	all := w.Changes()
 	if len(all) == 0 {
@@ -241,7 +241,7 @@ func deletesStuck(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end is what matters at rest.
+// end returns what matters at rest.
 func end(w *sim.World) string {
 	var out []string
 	n := map[string]int{}
@@ -285,7 +285,7 @@ func end(w *sim.World) string {
 	return strings.Join(append(out, fmt.Sprintf("observed=%t", ws.Status.ObservedGeneration == ws.Generation)), "\n")
 }
 
-// describe is what a write has changed, for golden stories.
+// describe returns what a write changed, for golden stories.
 func describe(c sim.Change) string {
 	of := func(o client.Object) []string {
 		switch o := o.(type) {
@@ -329,7 +329,7 @@ func nodes() []client.Object {
 	return []client.Object{sim.Node("node-a", zone, "a"), sim.Node("node-b", zone, "b"), sim.Node("node-c", zone, "c")}
 }
 
-// placed is reached when there are n active pods, all of them counted.
+// placed reports whether there are n active pods, all of them counted.
 func placed(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		ws := sim.Find[*appsv1beta1.WorkloadSpread](w, key)
@@ -337,7 +337,7 @@ func placed(n int) func(*sim.World) bool {
 	}
 }
 
-// counted is reached when there are n active pods, and the status says so of each subset.
+// counted reports whether there are n active pods and the status says so for each subset.
 func counted(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		ws := sim.Find[*appsv1beta1.WorkloadSpread](w, key)
@@ -453,7 +453,7 @@ func stories() []sim.Scenario {
 
 var errDone = errors.New("enough")
 
-// Each of these does what the rules are against.
+// Each of these controllers does what one of the rules forbids.
 func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

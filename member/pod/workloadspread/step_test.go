@@ -31,7 +31,7 @@ func spreaderOf(c client.Client, live client.Reader) *spreader {
 	return s
 }
 
-// listing is the ConfigMap with this text as the list of kinds.
+// listing returns the ConfigMap with this text as the list of kinds.
 func listing(text string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "flotilla-system", Name: scaletarget.ConfigMap}, Data: map[string]string{scaletarget.KeyWorkloadSpread: text},
@@ -197,7 +197,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestExplained is what kubectl kruise explain shows.
+// TestExplained tests what kubectl kruise explain shows.
 func TestExplained(t *testing.T) {
 	t.Parallel()
 	full := ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0))
@@ -239,7 +239,7 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// TestOrdinalsOfAStatefulSetThatTheCacheDoesNotShow: its first pods come at once.
+// TestOrdinalsOfAStatefulSetThatTheCacheDoesNotShow: the first pods of the StatefulSet are created at once.
 func TestOrdinalsOfAStatefulSetThatTheCacheDoesNotShow(t *testing.T) {
 	t.Parallel()
 	ws := spreading("apps/v1", "StatefulSet", subset("a", 2), subset("b", 2))
@@ -257,7 +257,7 @@ func TestOrdinalsOfAStatefulSetThatTheCacheDoesNotShow(t *testing.T) {
 	require.Equal(t, "a", m.Subset)
 }
 
-// TestTwoReplicasNeverPromiseTheSamePlace admits pods in two replicas, of which one has a cache that never changes.
+// TestTwoReplicasNeverPromiseTheSamePlace admits pods in two replicas, one of which has a cache that never changes.
 func TestTwoReplicasNeverPromiseTheSamePlace(t *testing.T) {
 	t.Parallel()
 	const pods, most = 200, 37

@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// takenOver reads what OpenKruise stores: the manifest, the object in v1beta1, as it reads in v1alpha1, and a pod of its target.
+// takenOver reads what OpenKruise stores: the manifest, the object in v1beta1, how it reads in v1alpha1, and a pod of its target.
 func takenOver(t *testing.T) (manifest, former *appsv1alpha1.WorkloadSpread, stored *appsv1beta1.WorkloadSpread, pod *corev1.Pod) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/openkruise.yaml")
@@ -44,7 +44,7 @@ func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 	require.Empty(t, warnings)
 }
 
-// What OpenKruise has counted stays, no pod is written, and of the status only the condition.
+// What OpenKruise counted stays, no pod is written, and only the condition in the status.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	_, _, ws, one := takenOver(t)
