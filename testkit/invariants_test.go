@@ -40,17 +40,17 @@ func TestAttacksNameTestsThatExist(t *testing.T) {
 	require.GreaterOrEqual(t, len(lines), 36)
 }
 
-// tableLine is a line of a table of invariants.md. open is its last cell, which is that of the tests in a table of three columns.
+// tableLine is a line of a table in invariants.md. open is its last cell, which holds the tests in a table with three columns.
 type tableLine struct {
 	text, open string
 	tests      []string
 }
 
-// testName matches a test as the tables name it: its folder and function.
+// testName matches the name of a test in the tables: its folder and function.
 var testName = regexp.MustCompile("`([a-z0-9/]+\\.(?:Test|Fuzz)\\w+)`")
 
-// tableOf returns the lines of invariants.md's table with that many columns, by the number in the first. It checks that the tests in
-// them exist, and that each test with a number in its name, which is the pattern's group, stands in the line of that number.
+// tableOf returns the lines of invariants.md's table with that many columns, by the number in the first column. It checks that the tests in
+// them exist, and that each test with a number in its name, matched by the pattern's group, is in the line with that number.
 func tableOf(t *testing.T, columns int, pattern string) map[int]tableLine {
 	t.Helper()
 	text, err := os.ReadFile("../docs/internals/invariants.md")
@@ -85,7 +85,7 @@ func tableOf(t *testing.T, columns int, pattern string) map[int]tableLine {
 	return lines
 }
 
-// allTests returns all tests of this module as folder.Name.
+// allTests returns all tests in this module as folder.Name.
 var allTests = sync.OnceValues(func() (map[string]bool, error) {
 	out := map[string]bool{}
 	for _, root := range []string{"apis", "charts", "cmd", "e2e", "hub", "member", "pkg", "testkit"} {

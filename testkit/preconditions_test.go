@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How a write makes sure that it changes what was observed and nothing else.
+// How a write ensures that it changes what was observed and nothing else.
 const (
 	byUID     = "the UID"
 	byVersion = "the resourceVersion of what was read"
-	whatever  = "none: " // and why
+	whatever  = "none: " // The reason follows.
 )
 
-// writes are all writes of the product to an apiserver, but creations: where they are, and their precondition.
+// writes lists all writes of the product to an apiserver, except creations: where they are, and their precondition.
 var writes = map[string]string{
 	"cmd/kubectl-kruise/change.go write: Patch":                 byVersion,
 	"cmd/kubectl-kruise/cluster_accept.go acceptCommand: Patch": byUID,
@@ -135,8 +135,8 @@ var writes = map[string]string{
 	"pkg/revision/history.go Write: Patch":       byVersion,
 }
 
-// TestAttack21WritesHaveAPrecondition holds the table to the code: a write that is new needs a line, and a Delete must name
-// preconditions where it is.
+// TestAttack21WritesHaveAPrecondition compares the table with the code: a new write needs a line, and a Delete must name its preconditions in
+// place.
 func TestAttack21WritesHaveAPrecondition(t *testing.T) {
 	t.Parallel()
 	found := map[string]bool{}
@@ -177,7 +177,7 @@ func TestAttack21WritesHaveAPrecondition(t *testing.T) {
 	}
 }
 
-// functions are the functions and methods of a file.
+// functions returns the functions and methods in a file.
 func functions(file *ast.File) []*ast.FuncDecl {
 	var out []*ast.FuncDecl
 	for _, d := range file.Decls {
@@ -188,7 +188,7 @@ func functions(file *ast.File) []*ast.FuncDecl {
 	return out
 }
 
-// write returns the verb of a call that may write to an apiserver: a method of a client, with a context and an object.
+// write returns the verb of a call that may write to an apiserver: a client method with a context and an object.
 func write(n ast.Node) (verb string, ok bool) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || len(call.Args) < 2 {
@@ -215,13 +215,13 @@ func write(n ast.Node) (verb string, ok bool) {
 	case ok && slices.Contains([]string{"applier", "r", "h", "now", "gathered"}, receiver.Name): // steps of a controller, and event handlers
 		return "", false
 	case !ok && (strings.HasSuffix(last(method.X), "Writer") || slices.Contains([]string{"spreads", "targets"}, last(method.X))):
-		// podcontrol's and placement's, which are in the table themselves
+		// These belong to podcontrol and placement, which are in the table themselves.
 		return "", false
 	}
 	return method.Sel.Name, true
 }
 
-// last is the name of the last selector of an expression.
+// last returns the name of the last selector in an expression.
 func last(e ast.Expr) string {
 	if s, ok := e.(*ast.SelectorExpr); ok {
 		return s.Sel.Name

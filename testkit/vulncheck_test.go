@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A scan that found something must never pass for one that could not read the database, nor the other way round. What is
-// scanned is a small program; the databases are folders.
+// A scan that found something must never look like one that could not read the database, or the other way round. The scanned program is
+// small, and the databases are folders.
 func TestVulncheckTellsAFindingFromAMissingDatabase(t *testing.T) {
-	// go test runs this again when one of them changes.
+	// go test reruns this test when one of them changes.
 	for _, file := range []string{"../Makefile", "../e2e/tools/go.mod", "../e2e/pause/main.go"} {
 		_, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestVulncheckTellsAFindingFromAMissingDatabase(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "make", append([]string{"-C", "..", "vulncheck", "VULNCHECK=./e2e/pause"}, c.vars...)...)
 			cmd.Env = append(os.Environ(), "MAKEFLAGS=", "CGO_ENABLED=0")
 			if !strings.HasPrefix(c.vars[0], "GOVULNDB=file:") {
-				// Nobody listens there.
+				// Nothing listens there.
 				cmd.Env = append(cmd.Env, "HTTPS_PROXY=http://127.0.0.1:1", "NO_PROXY=", "https_proxy=", "no_proxy=")
 			}
 			out, err := cmd.CombinedOutput()
@@ -48,7 +48,7 @@ func TestVulncheckTellsAFindingFromAMissingDatabase(t *testing.T) {
 	}
 }
 
-// database returns the URL of one that knows a single vulnerability, in a function of Go's library.
+// database returns the URL of a database with a single vulnerability, in a function of Go's standard library.
 func database(t *testing.T, pkg, function string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,6 +1,5 @@
-// Package capi tests how the hub reads Cluster API, with the types and constants of Cluster API itself. It is a module of its own,
-// so that neither the product nor its other tests depend on Cluster API. Its go.mod also says which version's CRDs the tests of the
-// hub install.
+// Package capi tests how the hub reads Cluster API, using Cluster API's own types and constants. It is a separate module, so that neither the
+// product nor its other tests depend on Cluster API. Its go.mod also determines which version's CRDs the hub's tests install.
 package capi
 
 import (
@@ -44,7 +43,7 @@ func TestPhaseOfClusterAPIsTypes(t *testing.T) {
 	deleted := &metav1.Time{Time: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
 	for _, c := range []struct {
 		name string
-		// change is made to a Cluster whose control plane is initialized.
+		// change is applied to a Cluster whose control plane is initialized.
 		change func(*clusterv1.Cluster)
 		old    func(*clusterv1beta1.Cluster)
 		want   capi.Phase

@@ -20,7 +20,7 @@ PASS
 ok  	github.com/flotilla-io/flotilla/pkg/rollout	0.2s
 `
 
-// recordedIn returns the file of the output's figures.
+// recordedIn returns the file with the output's figures.
 func recordedIn(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "recorded.json")
@@ -31,9 +31,9 @@ func recordedIn(t *testing.T) string {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// edit is pairs of old and new text in the output.
+		// edit holds pairs of old and new text in the output.
 		edit []string
-		// want is what the error says; none if empty.
+		// want is what the error says. Empty means no error.
 		want []string
 	}{
 		"the same figures pass": {},

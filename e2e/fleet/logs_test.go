@@ -24,7 +24,7 @@ func TestLogsOfFailedTestsAreKept(t *testing.T) {
 
 	t.Setenv(logsEnv, filepath.Join(t.TempDir(), "logs"))
 	var folders []string
-	for range 2 { // A second failure doesn't replace what the first left.
+	for range 2 { // A second failure doesn't replace what the first one left.
 		kept, err = keepLogs(east)
 		require.NoError(t, err)
 		folders = append(folders, kept)

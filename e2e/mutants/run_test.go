@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample has a rule that its test holds, and one that it doesn't.
+// sample has one rule that its test enforces, and one that it doesn't.
 var sample = map[string]string{
 	"go.mod": "module example.com/sample\n\ngo 1.24\n",
 	"limit/limit.go": `package limit

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEachRuleHasAMutant checks the table: that lines are as they are now, that the tests stand in the line of the rule and are run by a
-// plain go test, and that a rule without a mutant says why.
+// TestEachRuleHasAMutant checks the table: that its lines are current, that the tests are in the line of their rule and are run by a plain go
+// test, and that a rule without a mutant says why.
 func TestEachRuleHasAMutant(t *testing.T) {
 	t.Parallel()
 	rules, reasons := rulesOf(t), withoutMutant()
@@ -39,7 +39,7 @@ func TestEachRuleHasAMutant(t *testing.T) {
 	}
 }
 
-// rule is a line of invariants.md. It is open if it says that nothing holds it yet.
+// rule is a line in invariants.md. open means that the line says that nothing enforces the rule yet.
 type rule struct {
 	tests []string
 	open  bool

@@ -25,14 +25,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// cronSide is a namespace with a CronJob, or an AdvancedCronJob of Jobs, of the same spec.
+// cronSide is a namespace with a CronJob, or an AdvancedCronJob with Jobs, that have the same spec.
 type cronSide struct {
 	*testing.T
 
 	side, namespace string
 }
 
-// cron is the object; with nothing but its name, if it was not read.
+// cron returns the object. If it could not be read, the result has nothing but its name.
 func (s *cronSide) cron() *unstructured.Unstructured {
 	out := &unstructured.Unstructured{}
 	out.SetAPIVersion("batch/v1")
@@ -46,7 +46,7 @@ func (s *cronSide) cron() *unstructured.Unstructured {
 	return out
 }
 
-// spec is that of the side: the fields have the same names but for these two.
+// spec returns the spec for the side. All fields but these two have the same name.
 func (s *cronSide) spec(body map[string]any) map[string]any {
 	out := overlay(body, nil)
 	if s.cron().GetKind() == "CronJob" {
@@ -80,7 +80,7 @@ func (s *cronSide) pause(is bool) {
 	}))
 }
 
-// jobs are the Jobs, the oldest first.
+// jobs returns the Jobs, oldest first.
 func (s *cronSide) jobs(ctx context.Context) ([]batchv1.Job, error) {
 	list := &batchv1.JobList{}
 	err := home.Client.List(ctx, list, client.InNamespace(s.namespace))
@@ -90,12 +90,12 @@ func (s *cronSide) jobs(ctx context.Context) ([]batchv1.Job, error) {
 	return list.Items, err
 }
 
-// ofACacheBehind are the reasons of events that the controller of CronJobs sends if its cache does not show its own writes yet: a Job that it
-// has just created or deleted is unexpected or missing to it, and is deleted again. Whether they come up is a matter of time, and an
+// ofACacheBehind lists the reasons of events that the CronJob controller sends if its cache doesn't show its own writes yet: a Job that it
+// has just created or deleted seems unexpected or missing, and is deleted again. Whether these events occur depends on timing, and an
 // AdvancedCronJob has no such events.
 var ofACacheBehind = []string{"MissingJob", "UnexpectedJob", "FailedDelete"}
 
-// events are the reasons of the events about the object, without those of a cache that is behind.
+// events returns the reasons of the events about the object, without those caused by a cache that is behind.
 func (s *cronSide) events(ctx context.Context) ([]string, error) {
 	list := &eventsv1.EventList{}
 	if err := home.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
@@ -115,7 +115,7 @@ func (s *cronSide) events(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// until waits until there is nothing to wait for any more.
+// until waits until missing returns "".
 func (s *cronSide) until(missing func(context.Context) string) {
 	s.Helper()
 	last := ""
@@ -124,7 +124,7 @@ func (s *cronSide) until(missing func(context.Context) string) {
 	}
 }
 
-// happened waits until an event with that reason was sent, n Jobs are there, and so many of them complete or failed.
+// happened waits until an event with that reason was sent, and there are n Jobs, of which that many are complete or failed.
 func (s *cronSide) happened(reason string, jobs, ended int) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -158,7 +158,7 @@ func outcome(job *batchv1.Job) string {
 	return "active"
 }
 
-// facts are what must be equal: the Jobs that are left, what the status says of them, and the reasons of events.
+// facts returns what must be equal: the remaining Jobs, what the status says about them, and the reasons of events.
 func (s *cronSide) facts(ctx context.Context) (string, error) {
 	jobs, err := s.jobs(ctx)
 	if err != nil {
@@ -197,28 +197,28 @@ func (s *cronSide) facts(ctx context.Context) (string, error) {
 type cronScenario struct {
 	name string
 	body []string
-	// do brings a side to the state that is compared.
+	// do brings a side into the state that is compared.
 	do func(*cronSide)
-	// left is what both are to have, so that it is not by mistake that they are equal.
+	// left is what both must have, so that they aren't equal by mistake.
 	left string
-	// meant is the reason of an event that only we send, on purpose.
+	// meant is the reason of an event that only we send, intentionally.
 	meant string
 }
 
 const (
-	// slow has pods that run for long, and failing Jobs that end by their deadline.
+	// slow has pods that run for a long time. failing has Jobs that end at their deadline.
 	slow    = `{jobTemplate: {spec: {template: {metadata: {annotations: {lab.flotilla.io/run-for: 1h}}}}}}`
 	failing = `{jobTemplate: {spec: {activeDeadlineSeconds: 1, template: {metadata: {annotations: {lab.flotilla.io/run-for: 1h}}}}}}`
-	// minutely is a schedule of several runs: Kubernetes names a Job by the minute, so it can't have two in one.
+	// minutely is a schedule for several runs: Kubernetes names a Job by the minute, so there can't be two in the same minute.
 	minutely = `{schedule: "* * * * *"}`
 )
 
-// TestCronJob compares an AdvancedCronJob of Jobs with a CronJob. Their runs may be some seconds apart, as @every counts from the creation
-// of each.
+// TestCronJob compares an AdvancedCronJob with Jobs with a CronJob. Their runs may be some seconds apart, because @every counts from the
+// creation of each.
 func TestCronJob(t *testing.T) {
 	t.Parallel()
 	deleted := func(s *cronSide) { s.happened("SuccessfulDelete", 0, 0) }
-	const saw = "SawCompletedJob" // Kubernetes deletes the Job at once; we do when the status has its result.
+	const saw = "SawCompletedJob" // Kubernetes deletes the Job at once. We do so once the status has its result.
 	playCrons(t, []cronScenario{
 		{"with a history limit of 0 no Job is kept", []string{`{successfulJobsHistoryLimit: 0}`}, deleted, "0 × job", saw},
 		{"nor one that has failed", []string{failing, `{failedJobsHistoryLimit: 0, successfulJobsHistoryLimit: 0}`}, deleted, "0 × job", saw},
@@ -231,7 +231,7 @@ func TestCronJob(t *testing.T) {
 	})
 }
 
-// TestCronJobByTheMinute is TestCronJob for what needs two runs.
+// TestCronJobByTheMinute is TestCronJob for scenarios that need two runs.
 func TestCronJobByTheMinute(t *testing.T) {
 	lab.Full(t)
 	t.Parallel()
@@ -289,7 +289,7 @@ jobTemplate:
 				s.pause(true)
 			}
 			facts := make([]string, 2)
-			sides[0].until(func(ctx context.Context) string { // What is under way ends.
+			sides[0].until(func(ctx context.Context) string { // What is in progress finishes.
 				for i, s := range sides {
 					var err error
 					if facts[i], err = s.facts(ctx); err != nil {

@@ -35,7 +35,7 @@ func merge(patch string) func(*side) {
 	return func(s *side) { s.merge(parse(s.T, patch)) }
 }
 
-// image changes the template's image, and with it the revision.
+// image changes the template's image, and thereby the revision.
 func image(name string) func(*side) {
 	return merge(`{spec: {template: {spec: {containers: [{name: app, image: "` + name + `"}]}}}}`)
 }
@@ -58,7 +58,7 @@ func dropPods(names ...string) func(*side) {
 	}
 }
 
-// dropPodAfter runs an action and then deletes a pod, as a user does. Ours may delete the pod first, because of the action.
+// dropPodAfter runs an action and then deletes a pod, as a user does. Our controller may delete the pod first, because of the action.
 func dropPodAfter(do func(*side), name string) func(*side) {
 	return func(s *side) {
 		pod := s.pod(name)
@@ -70,7 +70,7 @@ func dropPodAfter(do func(*side), name string) func(*side) {
 	}
 }
 
-// failPods fails pods as a kubelet that evicts them.
+// failPods fails pods like a kubelet that evicts them.
 func failPods(names ...string) func(*side) {
 	return func(s *side) {
 		for _, name := range names {
@@ -79,7 +79,7 @@ func failPods(names ...string) func(*side) {
 	}
 }
 
-// spoil makes a pod permanently unready, by an image that can't be pulled.
+// spoil makes a pod permanently unready, with an image that can't be pulled.
 func spoil(name string) func(*side) { return imageOf(name, "app:bad") }
 
 // heal reverts spoil.
@@ -89,7 +89,7 @@ func imageOf(name, image string) func(*side) {
 	return func(s *side) { change(s, s.pod(name), func(p *corev1.Pod) { p.Spec.Containers[0].Image = image }) }
 }
 
-// unlabel removes a pod's label app, by which it was selected.
+// unlabel removes the label app, by which a pod was selected.
 func unlabel(name string) func(*side) {
 	return func(s *side) { change(s, s.pod(name), func(p *corev1.Pod) { delete(p.Labels, "app") }) }
 }
@@ -148,7 +148,7 @@ func (s *side) addNodes(names string) {
 	}
 }
 
-// node is a node's name for a request.
+// node returns a node for a request.
 func (s *side) node(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + s.Namespace}}
 }
@@ -160,8 +160,9 @@ func removeNode(name string) func(*side) {
 // restored is a label that the node controller adds to nodes that lack it.
 const restored = "beta.kubernetes.io/os"
 
-// taint taints a node, and waits until the controllers of Kubernetes know: a set that is created a moment later could still get a pod
-// there. They have one cache of nodes, by which the node controller restores a label that the same update removes.
+// taint taints a node, and waits until Kubernetes' controllers know: otherwise a set that is created a moment later could still get a pod
+// there. The controllers share one node cache. This function sees the taint in it through the node controller, which restores a label that
+// the same update removes.
 func taint(name string, effect corev1.TaintEffect) func(*side) {
 	return func(s *side) {
 		change(s, s.node(name), func(n *corev1.Node) {

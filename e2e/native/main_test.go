@@ -26,9 +26,9 @@ var home *fleet.Cluster
 const cluster = "native"
 
 const (
-	// gates are the feature gates for what we have without a gate.
+	// gates are the feature gates for what our kinds support without a gate.
 	gates = "--feature-gates=StatefulSetStartOrdinal=true,StatefulSetAutoDeletePVC=true"
-	// nativeGate is what we have without a gate: maxUnavailable of a StatefulSet.
+	// nativeGate is the gate for maxUnavailable of a StatefulSet, which our kind also supports without a gate.
 	nativeGate = "MaxUnavailableStatefulSet=true"
 )
 

@@ -29,25 +29,25 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// patience is the timeout of a step, which takes seconds on an idle machine.
+// patience is the timeout of a step. On an idle machine a step takes seconds.
 var patience = testtimeout.Scale(3 * time.Minute)
 
 const (
 	// poll is how often a trace is checked.
 	poll = 100 * time.Millisecond
-	// calm is how long nothing must happen for a step to be complete.
+	// calm is how long nothing must happen before a step is complete.
 	calm = 2 * time.Second
 )
 
-// side is one of the two that are compared: a namespace with one set in it.
+// side is one of the two sides that are compared: a namespace with one set in it.
 type side struct {
 	*testing.T
 	naming
 
-	// side is native or ours.
+	// side is "native" or "ours".
 	side string
 	kind string
-	// version is the set's apiVersion.
+	// version is the apiVersion of the set.
 	version string
 	// body returns a new copy of the set's first manifest.
 	body func() map[string]any
@@ -91,7 +91,7 @@ func newSide(t *testing.T, name, kind string) *side {
 	return s
 }
 
-// end removes the set, to leave resources to the scenarios that still run.
+// end removes the set, to free resources for the scenarios that still run.
 func (s *side) end(ctx context.Context) {
 	if err := client.IgnoreNotFound(home.Client.Delete(ctx, s.set(), client.PropagationPolicy(metav1.DeletePropagationBackground))); err != nil {
 		s.Errorf("%s: clean up: %v", s.side, err)
@@ -134,7 +134,7 @@ func (s *side) note(h watchEvent, err error) {
 	}
 }
 
-// world returns the state so far, and when the last event was received.
+// world returns the current state, and when the last event was received.
 func (s *side) world() (*world, time.Time) {
 	s.Helper()
 	s.mu.Lock()
@@ -149,7 +149,7 @@ func (s *side) account() account {
 	return w.since(s.mark)
 }
 
-// next sets the mark after everything that has happened: a new step begins.
+// next sets the mark after everything that has happened, for the next step.
 func (s *side) next() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,9 +158,8 @@ func (s *side) next() {
 	}
 }
 
-// await waits until the pods are as expected, the set's status has its current generation, and nothing happens any
-// more. If the end of a step equals its beginning, its effects may not have been observed yet, so nothing must happen for a
-// while from now on.
+// await waits until the pods are as expected, the set's status has its current generation, and nothing happens anymore. If the end of a step
+// equals its beginning, the effects of the step may not have been observed yet, so nothing must happen for a while from now on.
 func (s *side) await(until string, anywhere bool) {
 	s.Helper()
 	begun := clock.RealClock{}.Now()
@@ -183,8 +182,8 @@ func (s *side) comes(limit time.Duration, is func() bool) bool {
 		func(context.Context) (bool, error) { return is(), nil }) == nil
 }
 
-// settled reports whether the set's controller has observed its spec, and no pod waits for minReadySeconds. A set that is being
-// deleted need not.
+// settled reports whether the set's controller has observed the spec, and no pod waits for minReadySeconds. This isn't required for a set
+// that is being deleted.
 func (w *world) settled() bool {
 	if w.Set == nil {
 		return true
@@ -197,7 +196,7 @@ func (w *world) settled() bool {
 		status["numberReady"] == status["numberAvailable"]
 }
 
-// set is the set's name for a request.
+// set returns the set's name for a request.
 func (s *side) set() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(s.version)
@@ -209,7 +208,7 @@ func (s *side) set() *unstructured.Unstructured {
 
 // place moves fields that have another path in our kind.
 //
-// With native on both sides nothing is moved.
+// With native on both sides, nothing is moved.
 func (s *side) place(body map[string]any) map[string]any {
 	if s.version == "apps/v1" || s.kind != statefulSet {
 		return body
@@ -221,7 +220,7 @@ func (s *side) place(body map[string]any) map[string]any {
 	return body
 }
 
-// create makes the set.
+// create creates the set.
 func (s *side) create(body map[string]any) {
 	s.Helper()
 	o := s.set()
@@ -234,7 +233,7 @@ func (s *side) create(body map[string]any) {
 	require.NoError(s, home.Client.Create(s.Context(), o), s.side)
 }
 
-// merge changes the set by a merge patch.
+// merge changes the set with a merge patch.
 func (s *side) merge(patch map[string]any) {
 	s.Helper()
 	data, err := json.Marshal(s.place(patch))
@@ -242,7 +241,7 @@ func (s *side) merge(patch map[string]any) {
 	require.NoError(s, home.Client.Patch(s.Context(), s.set(), client.RawPatch(types.MergePatchType, data)), s.side)
 }
 
-// pod returns the only pod of that name.
+// pod returns the only pod with that name.
 func (s *side) pod(name string) *corev1.Pod {
 	s.Helper()
 	w, _ := s.world()

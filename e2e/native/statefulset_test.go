@@ -11,7 +11,7 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/volume"
 )
 
-// plainStatefulSet runs on the cluster's own nodes, because those of DaemonSets are added and deleted.
+// plainStatefulSet runs on the cluster's own nodes, because the nodes for DaemonSets are added and deleted.
 const plainStatefulSet = `
 spec:
   replicas: 3

@@ -22,17 +22,17 @@ const (
 	daemonSet   = "DaemonSet"
 )
 
-// scenario is one line of the table: the steps for both kinds.
+// scenario is a line in the table: the steps for both kinds.
 type scenario struct {
 	// name is a sentence.
 	name string
 	// body is merged into the plain body of the kind.
 	body string
-	// nodes are those of a DaemonSet, by name.
+	// nodes are the nodes for a DaemonSet, by name.
 	nodes string
-	// anywhere: it is not determined which nodes come first.
+	// anywhere means that it isn't determined which nodes come first.
 	anywhere bool
-	// waits marks lines that came a while after a pod was ready: for scenarios with minReadySeconds.
+	// waits marks lines that came some time after a pod was ready, for scenarios with minReadySeconds.
 	waits time.Duration
 	steps []step
 }
@@ -41,23 +41,22 @@ type scenario struct {
 type step struct {
 	name string
 	do   func(*side)
-	// until is the pods at the end: "0@1 1@2(unready)" is pod 0 at the first revision and pod 1 at the second, not ready.
+	// until describes the pods at the end: "0@1 1@2(unready)" is pod 0 at the first revision and pod 1 at the second, not ready.
 	until string
-	// atOnce is how many pods may be changed at a time, whose order among themselves is not determined; anyOrder is for no
-	// order at all.
+	// atOnce is how many pods may be changed at a time, in any order among themselves. anyOrder means that there is no order at all.
 	atOnce int
-	// ready is how many pods the spec keeps ready, where the native controller may go below that; 0 elsewhere.
+	// ready is how many pods the spec keeps ready, if the native controller may go below that. Otherwise 0.
 	ready int
-	// meant is an intended difference; nil for none.
+	// meant is an intended difference, or nil.
 	meant *meant
 }
 
-// meant is an intended difference, with what happens instead, so that it does not change unnoticed.
+// meant is an intended difference and what happens instead, so that it doesn't change unnoticed.
 type meant struct {
 	because string
 	// native and ours are the traces, with ", " between the lines.
 	native, ours string
-	// until is our pods at the end, if they differ; views are not compared then.
+	// until describes our pods at the end if they differ. Then views are not compared.
 	until string
 	// status is true if the statuses differ.
 	status bool
@@ -100,7 +99,7 @@ func playStep(t *testing.T, sc scenario, st step, sides []*side) {
 	}
 	o := order{AtOnce: st.atOnce, Anywhere: sc.anywhere, Ready: st.ready}
 	var problem string
-	// Wait for what comes late, such as a status.
+	// Wait for late effects, such as a status update.
 	if !sides[0].comes(20*time.Second, func() bool { problem = compare(t, sc, st, o, sides); return problem == "" }) {
 		t.Errorf("%s: step %q: %s\nnative:\n%s\nours:\n%s", sc.name, st.name, problem, list(sides[0].account().Trace), list(sides[1].account().Trace))
 		return
@@ -146,7 +145,7 @@ func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string 
 	return ""
 }
 
-// waited marks lines that came a while after a pod was ready.
+// waited marks lines that came some time after a pod was ready.
 func waited(trace []line, least time.Duration) []line {
 	if least == 0 {
 		return trace
@@ -169,7 +168,7 @@ func list(trace []line) string {
 	return b.String()
 }
 
-// both runs it on both sides in parallel. A failed requirement ends the test when both have finished.
+// both runs do on both sides in parallel. A failed requirement ends the test once both have finished.
 func both(sides []*side, do func(*side)) {
 	var wg sync.WaitGroup
 	for _, s := range sides {
@@ -185,7 +184,7 @@ func parse(t *testing.T, text string) map[string]any {
 	return out
 }
 
-// overlay merges values into a tree; null removes one.
+// overlay merges values into a tree. Null removes a value.
 func overlay(onto, values map[string]any) map[string]any {
 	onto = runtime.DeepCopyJSON(onto)
 	for k, v := range values {

@@ -15,19 +15,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tape is the events of watches, one write after the other.
+// tape holds the events of watches, one write after the other.
 type tape []watchEvent
 
 func (t *tape) add(kind watch.EventType, o client.Object) {
 	*t = append(*t, watchEvent{Type: kind, Object: o, Version: uint64(len(*t) + 1)})
 }
 
-// revision of set web with a hash.
+// revision returns a revision of set web with a hash.
 func revision(hash string, number int64) *appsv1.ControllerRevision {
 	return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-" + hash}, Revision: number}
 }
 
-// pod is one of set web, in a state: "", ready, failed or leaving.
+// pod returns a pod of set web in a state: "", ready, failed or leaving.
 func pod(name, uid, hash, state string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "web-" + name, UID: types.UID(uid), Labels: map[string]string{"controller-revision-hash": hash},
@@ -60,7 +60,7 @@ func TestATraceHasEachTransitionOnceInTheOrderOfWrites(t *testing.T) {
 	all.add(watch.Added, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-web-0", UID: "c"}})
 	all.add(watch.Modified, revision("aaaaaa", 3))
 	all.add(watch.Deleted, revision("bbbbbb", 2))
-	all[0], all[12] = all[12], all[0] // Events of several watches have no common order.
+	all[0], all[12] = all[12], all[0] // Events from several watches have no common order.
 
 	w := replay(naming{Set: "web"}, all)
 	require.Equal(t, []string{

@@ -23,7 +23,7 @@ const (
 	port         = 8080
 )
 
-// app is a container that serves at a port and is ready when it does.
+// app returns a container that serves at a port and is ready when it does.
 func app(name string, at int32) corev1.Container {
 	return corev1.Container{
 		Name: name, Image: imageOld, ImagePullPolicy: corev1.PullIfNotPresent,
@@ -36,7 +36,7 @@ func app(name string, at int32) corev1.Container {
 	}
 }
 
-// template is a pod template with these containers.
+// template returns a pod template with these containers.
 func template(name string, containers ...corev1.Container) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}},
@@ -44,7 +44,7 @@ func template(name string, containers ...corev1.Container) corev1.PodTemplateSpe
 	}
 }
 
-// set is a CloneSet that is updated in place, one pod at a time.
+// set returns a CloneSet that is updated in place, one pod at a time.
 func set(name string, replicas int32, containers ...corev1.Container) *appsv1beta1.CloneSet {
 	return &appsv1beta1.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -60,7 +60,7 @@ func set(name string, replicas int32, containers ...corev1.Container) *appsv1bet
 	}
 }
 
-// united is a UnitedDeployment of such CloneSets, with that many pods in each member.
+// united returns a UnitedDeployment of such CloneSets, with that many pods in each member.
 func united(name string, by shares) *appsv1beta1.UnitedDeployment {
 	labels := map[string]string{"app": name}
 	var total int32
@@ -87,7 +87,7 @@ func united(name string, by shares) *appsv1beta1.UnitedDeployment {
 	}
 }
 
-// colored gives the first container an env variable that is an annotation's value.
+// colored gives the first container an env variable with the value of an annotation.
 func colored(t *corev1.PodTemplateSpec, color string) {
 	t.Annotations = map[string]string{"example.com/color": color}
 	env, from := &t.Spec.Containers[0].Env, corev1.EnvVar{Name: "COLOR", ValueFrom: &corev1.EnvVarSource{
@@ -98,7 +98,7 @@ func colored(t *corev1.PodTemplateSpec, color string) {
 	}
 }
 
-// partitioned sets how many pods in each member stay at the old revision; nil means none.
+// partitioned sets how many pods in each member stay at the old revision. Nil means none.
 func partitioned(ud *appsv1beta1.UnitedDeployment, left map[string]int32) {
 	ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{
 		Type: appsv1beta1.ManualUpdateStrategyType, ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: left},
@@ -108,7 +108,7 @@ func partitioned(ud *appsv1beta1.UnitedDeployment, left map[string]int32) {
 // image sets the image of the first container.
 func image(t *corev1.PodTemplateSpec, image string) { t.Spec.Containers[0].Image = image }
 
-// udImage sets it in a UnitedDeployment.
+// udImage sets the image in a UnitedDeployment.
 func udImage(ud *appsv1beta1.UnitedDeployment, to string) {
 	image(&ud.Spec.Template.CloneSetTemplate.Spec.Template, to)
 }

@@ -24,15 +24,15 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// blow is something that is killed, and how it is restarted, if not by itself.
+// blow is something to kill, and how to restart it if it doesn't restart by itself.
 type blow struct {
 	what string
 	kill func(context.Context) error
 	mend func(context.Context) error
 }
 
-// blows are everything that chaos may kill in a fleet, by kind and with all instances: processes of the control planes,
-// nodes and the programs on them, our managers and node daemons.
+// blows returns everything that chaos may kill in a fleet, by kind and with all instances: processes of the control planes, nodes and the
+// programs on them, our managers and node daemons.
 func blows() map[string][]blow {
 	out := map[string][]blow{}
 	strike := func(c *fleet.Cluster, kind, where string, kill, mend func(context.Context) error) {
@@ -68,7 +68,7 @@ func blows() map[string][]blow {
 	return out
 }
 
-// inNode runs a command on the process of a program in a node; there must be one.
+// inNode runs a command on the process of a program in a node. Exactly one must exist.
 func inNode(ctx context.Context, c *fleet.Cluster, node, do, program string) error {
 	const find = `for at in /proc/[0-9]*; do read -r name < "$at/comm" || continue; ` +
 		`if [ "$name" = "$0" ]; then pid=${at#/proc/}; %s; exit; fi; done 2>/dev/null; echo "no $0" >&2; exit 1`
@@ -91,10 +91,10 @@ func killDaemon(ctx context.Context, c *fleet.Cluster, node string) error {
 	return c.KillContainers(ctx, &list.Items[i])
 }
 
-// TestChaosLosesNothing kills one instance of each kind, in random order, while an object is rolled out again and again: a new
-// image and a new value of an env variable that comes from an annotation, alternately. Each is restarted after a moment, as by
-// a supervisor or a repair. Meanwhile no pod is deleted, and no pod is updated while another one is out of service. In the end
-// all objects and pods are the same as before, and run the last revision.
+// TestChaosLosesNothing kills one instance of each kind, in random order, while an object is rolled out again and again: with a new image and
+// with a new value of an env variable that comes from an annotation, alternately. Each instance is restarted after a moment, as by a
+// supervisor or a repair. Meanwhile no pod is deleted, and no pod is updated while another one is out of service. In the end all objects and
+// pods are the same as before, and run the last revision.
 func TestChaosLosesNothing(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
@@ -153,8 +153,7 @@ func TestChaosLosesNothing(t *testing.T) {
 	}
 }
 
-// objects are the UIDs of all objects of a UnitedDeployment, on the hub and in the members, and of the objects that bind the
-// members.
+// objects returns the UIDs of all objects of a UnitedDeployment, on the hub and in the members, and of the objects that bind the members.
 func (s *scene) objects(name string) map[string]string {
 	s.Helper()
 	out := map[string]string{}
@@ -180,9 +179,9 @@ func (s *scene) objects(name string) map[string]string {
 	return out
 }
 
-// guard watches the pods of an app in the members, of which one may be updated at a time. The returned function stops that
-// and returns what was wrong: pods that were deleted, and pods that were taken out of service while another one that an update
-// had taken was not back. A pod that is out of service by itself may be updated.
+// guard watches the pods of an app in the members, one of which may be updated at a time. The returned function stops watching and returns
+// all violations: pods that were deleted, and pods that were taken out of service before another one that an update had taken was back. A pod
+// that is out of service by itself may be updated.
 func (s *scene) guard(app string) func() []string {
 	s.Helper()
 	var (

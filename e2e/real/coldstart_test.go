@@ -24,11 +24,11 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself kills all nodes at once, and the manager with them. The nodes then
-// need pods that a SidecarSet for all namespaces selects, and have no room for the manager but that of pods that a budget protects: while
-// no replica answers, neither their creation nor their preemption may wait for one.
+// TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself kills all nodes at once, and the manager with them. The nodes then need
+// pods that a SidecarSet for all namespaces selects. The only room for the manager is taken by pods that a budget protects. While no replica
+// answers, neither the creation nor the preemption of these pods may wait for one.
 func TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself(t *testing.T) {
-	lab.Full(t) // What each webhook gets is tested with an apiserver alone, too.
+	lab.Full(t) // What each webhook gets is also tested with just an apiserver.
 	s, c := newScene(t), env.East
 	s.whole()
 	network := s.namespace[:40] + "-net"
@@ -92,7 +92,7 @@ func TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself(t *testin
 	require.NoError(t, err)
 	require.Empty(t, missing, "the manager has no replica")
 
-	require.NoError(t, c.Mend(t.Context())) // The nodes start, and the Deployment has its replicas; nobody else helps.
+	require.NoError(t, c.Mend(t.Context())) // The nodes start, and the Deployment has its replicas. Nothing else helps.
 	s.whole()
 	s.until(func(ctx context.Context) string { return pluginRuns(ctx, c, plugin) })
 	s.rolledOut(c, "web", 2, 2)
@@ -103,7 +103,7 @@ func TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself(t *testin
 	require.Less(t, len(s.pods(c, "filler")), fillers, "the manager has preempted a protected pod")
 }
 
-// networkPlugin returns a DaemonSet like the one of a network plugin: its pods use the network of their node and tolerate every taint.
+// networkPlugin returns a DaemonSet like that of a network plugin: its pods use the network of their node and tolerate every taint.
 func networkPlugin(namespace string) *appsv1.DaemonSet {
 	of := template("network", corev1.Container{Name: "plugin", Image: imageEmpty, ImagePullPolicy: corev1.PullIfNotPresent})
 	of.Spec.HostNetwork = true
@@ -132,7 +132,7 @@ func (s *scene) pluginPods(c *fleet.Cluster, d *appsv1.DaemonSet) []corev1.Pod {
 	return list.Items
 }
 
-// fill creates a pod for each node that takes all the CPU which is left when the manager has stopped, and returns how many there are.
+// fill creates, for each node, a pod that takes all the CPU that is left when the manager has stopped. It returns the number of pods.
 func (s *scene) fill(c *fleet.Cluster) int {
 	s.Helper()
 	all := &corev1.PodList{}

@@ -14,8 +14,8 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 )
 
-// TestAnEphemeralContainerRunsInOnePodAfterTheOther has a job for the pods of a CloneSet, whose container serves until it is told to end. It
-// ends well in the first pod, and not in the second.
+// TestAnEphemeralContainerRunsInOnePodAfterTheOther runs a job for the pods of a CloneSet. Its container serves until it is told to end. It
+// succeeds in the first pod, and fails in the second.
 func TestAnEphemeralContainerRunsInOnePodAfterTheOther(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

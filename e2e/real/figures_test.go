@@ -19,8 +19,8 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// BenchmarkImage updates twenty pods in place and measures how long each takes, from the patch of its image until it is ready
-// again with a container of the new one.
+// BenchmarkImage updates twenty pods in place and measures how long each takes, from the patch of its image until it is ready again with a
+// container of the new image.
 func BenchmarkImage(b *testing.B) {
 	for b.Loop() {
 		newScene(b).pace(b, func(p *corev1.PodTemplateSpec) { image(p, imageNew) },
@@ -28,7 +28,7 @@ func BenchmarkImage(b *testing.B) {
 	}
 }
 
-// BenchmarkEnv does the same with an annotation that is read as env.
+// BenchmarkEnv does the same with an annotation that containers read through env.
 func BenchmarkEnv(b *testing.B) {
 	for b.Loop() {
 		newScene(b).pace(b, func(p *corev1.PodTemplateSpec) { colored(p, "blue") },
@@ -36,8 +36,8 @@ func BenchmarkEnv(b *testing.B) {
 	}
 }
 
-// pace updates twenty pods in place, two at a time, and reports the time that each takes from its patch until it is ready with
-// its container restarted. It is for one round: go test -bench . -benchtime 1x.
+// pace updates twenty pods in place, two at a time, and reports the time that each takes from its patch until it is ready with its container
+// restarted. Run one round: go test -bench . -benchtime 1x.
 func (s *scene) pace(b *testing.B, edit func(*corev1.PodTemplateSpec), patched func(*corev1.Pod) bool) {
 	b.Helper()
 	const n = 20
@@ -79,5 +79,5 @@ func (s *scene) pace(b *testing.B, edit func(*corev1.PodTemplateSpec), patched f
 	b.ReportMetric(all[0].Seconds(), "least-s/pod")
 	b.ReportMetric(all[n-1].Seconds(), "most-s/pod")
 	b.ReportMetric(time.Since(began).Seconds(), "s/20-pods") //nolint:forbidigo // As above.
-	b.ReportMetric(0, "ns/op")                               // It would count the pods' creation.
+	b.ReportMetric(0, "ns/op")                               // It would include the pods' creation.
 }

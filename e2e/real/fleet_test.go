@@ -54,7 +54,7 @@ func TestUnitedDeploymentOverBothMembersIsCreatedScaledUpdatedCanariedAndDeleted
 	})
 }
 
-// versions counts what the pods of an app serve, in some members or in all.
+// versions counts the versions that an app's pods serve, in some members or in all.
 func (s *scene) versions(name string, in ...*fleet.Cluster) map[string]int { //nolint:unparam // As with settled.
 	s.Helper()
 	if len(in) == 0 {

@@ -27,7 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// registry is the lab's, which serves test images.
+// registry is the lab's registry, which serves test images.
 type registry struct {
 	t              *testing.T
 	labimage, from string
@@ -47,7 +47,7 @@ func newRegistry(t *testing.T) *registry {
 	return r
 }
 
-// serve serves, with other options if it did before, until the test ends or end is called.
+// serve starts the registry, or restarts it with other options. It serves until the test ends or end is called.
 func (r *registry) serve(options ...string) {
 	r.t.Helper()
 	r.end()
@@ -65,8 +65,8 @@ func (r *registry) serve(options ...string) {
 	}
 }
 
-// TestImageIsPulledFromARegistryWithCredentials serves test images in the lab's registry: a pod that names a Secret with
-// the password gets its image, and one without reports that it is not authorized. ImagePullJobs then pull from it, as far as it lets them.
+// TestImageIsPulledFromARegistryWithCredentials serves test images in the lab's registry. A pod that names a Secret with the password gets
+// its image, and one without reports that it is not authorized. ImagePullJobs then pull from the registry, as far as it lets them.
 func TestImageIsPulledFromARegistryWithCredentials(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -79,8 +79,7 @@ func TestImageIsPulledFromARegistryWithCredentials(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "login"}, Type: corev1.SecretTypeDockerConfigJson,
 		Data: map[string][]byte{corev1.DockerConfigJsonKey: dockerConfig(t, "secret")},
 	})
-	// An image that no other test uses: the kubelet gives an image that was pulled with credentials only to pods with them, under
-	// any name.
+	// An image that no other test uses: the kubelet gives an image that was pulled with credentials only to pods that have them, under any name.
 	const private = lab.RegistryAddress + "/testapp:unready"
 	for _, name := range []string{"with", "without"} {
 		pod := template(name, app("app", port))
@@ -104,7 +103,7 @@ func TestImageIsPulledFromARegistryWithCredentials(t *testing.T) {
 	s.pullByJobs(r, private)
 }
 
-// dockerConfig is the content of a Secret with a password for the lab's registry.
+// dockerConfig returns the content of a Secret with a password for the lab's registry.
 func dockerConfig(tb testing.TB, password string) []byte {
 	tb.Helper()
 	out, err := json.Marshal(map[string]any{"auths": map[string]any{lab.RegistryAddress: map[string]string{"username": "lab", "password": password}}})
@@ -112,8 +111,8 @@ func dockerConfig(tb testing.TB, password string) []byte {
 	return out
 }
 
-// pullByJobs has a job that is refused, one with the right password and one with a former one, one on nodes whose plugin has the password, one
-// that needs none, one that finds the image there, and one whose registry does not answer.
+// pullByJobs runs a job that is rejected, one with the right password and one with an old one, one on nodes whose plugin has the password,
+// one that needs no password, one whose image is already present, and one whose registry doesn't answer.
 func (s *scene) pullByJobs(r *registry, image string) {
 	s.Helper()
 	s.eachNodeHasAnImage()
@@ -149,14 +148,14 @@ func (s *scene) pullByJobs(r *registry, image string) {
 	s.pull("present", image, appsv1beta1.PullIfNotPresent, 2, 0, "")
 
 	var lc net.ListenConfig
-	mute, err := lc.Listen(s.ctx, "tcp", lab.RegistryAddress) // It accepts connections, and does not answer.
+	mute, err := lc.Listen(s.ctx, "tcp", lab.RegistryAddress) // It accepts connections but doesn't answer.
 	require.NoError(s, err)
 	s.Cleanup(func() { _ = mute.Close() })
 	s.pull("mute", image, appsv1beta1.PullAlways, 0, 2, "the attempt has not ended within timeoutSeconds", fiveSeconds)
 }
 
-// pullAhead has the new image of a CloneSet pulled on its nodes while a partition holds the update, and then stops the registry: the pods
-// are updated all the same. Its images are in no other test: a container's status may name its image by any name that the node has for it.
+// pullAhead has the new image of a CloneSet pulled on its nodes while a partition holds back the update, and then stops the registry: the
+// pods can still be updated. No other test uses its images: a container's status may show any name that the node has for the image.
 func (s *scene) pullAhead(r *registry) {
 	s.Helper()
 	const now, next = lab.RegistryAddress + "/testapp:4.0", lab.RegistryAddress + "/testapp:5.0"
@@ -196,10 +195,10 @@ func (s *scene) pullAhead(r *registry) {
 	})
 }
 
-// fiveSeconds is how long an attempt of a job that can't succeed takes.
+// fiveSeconds limits an attempt of a job that can't succeed to five seconds.
 func fiveSeconds(j *appsv1beta1.ImagePullJob) { j.Spec.PullPolicy.TimeoutSeconds = new(int32(5)) }
 
-// pull waits until a job that makes one attempt on each node is complete, and requires its result and what the nodes say.
+// pull waits until a job that makes one attempt on each node is complete, and requires its result and the message from the nodes.
 func (s *scene) pull(name, image string, policy appsv1beta1.ImagePullPolicy, succeeded, failed int32, message string, edits ...func(*appsv1beta1.ImagePullJob)) *appsv1beta1.ImagePullJob {
 	s.Helper()
 	ref, err := imagepull.Parse(image)
@@ -233,7 +232,7 @@ func (s *scene) pulled(job *appsv1beta1.ImagePullJob, succeeded, failed int32) {
 	require.Equal(s, [2]int32{succeeded, failed}, [2]int32{job.Status.Succeeded, job.Status.Failed}, "%+v", job.Status)
 }
 
-// eachNodeHasAnImage waits until there is a NodeImage for each node.
+// eachNodeHasAnImage waits until each node has a NodeImage.
 func (s *scene) eachNodeHasAnImage() {
 	s.Helper()
 	s.until(func(ctx context.Context) string {

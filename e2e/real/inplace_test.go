@@ -84,7 +84,7 @@ func TestImageOfOneOfTwoContainersIsUpdatedInPlaceAndTheServiceGoesOn(t *testing
 	}
 }
 
-// nodePort is the node port of a Service.
+// nodePort returns the node port of a Service.
 func (s *scene) nodePort(c *fleet.Cluster, service string) string {
 	s.Helper()
 	svc := &corev1.Service{}
@@ -94,7 +94,7 @@ func (s *scene) nodePort(c *fleet.Cluster, service string) string {
 	return fmt.Sprintf("http://%s:%d", node.Status.Addresses[0].Address, svc.Spec.Ports[0].NodePort)
 }
 
-// lacksEndpoints returns how many ready endpoints a Service in east has, if they are less than wanted.
+// lacksEndpoints returns how many ready endpoints a Service in east has, if there are fewer than wanted.
 func (s *scene) lacksEndpoints(ctx context.Context, service string, want int) string {
 	list := &discoveryv1.EndpointSliceList{}
 	if err := env.East.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
@@ -144,7 +144,7 @@ func TestResourcesAreResizedInPlaceInTheCgroup(t *testing.T) {
 	}
 }
 
-// memoryLimit reads the kernel's memory limit of the first container of a pod.
+// memoryLimit reads the kernel's memory limit for the first container of a pod.
 func (s *scene) memoryLimit(c *fleet.Cluster, p *corev1.Pod) int64 {
 	s.Helper()
 	id := strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
@@ -196,7 +196,7 @@ func TestBadImageStopsTheRolloutAndReportsWhy(t *testing.T) {
 	require.Equal(t, map[string]int{"2.0": 5}, s.versions("web"))
 }
 
-// stalled returns what is missing for the CloneSets of a member to report that their update is stalled, and by which image.
+// stalled returns what is missing for the CloneSets of a member to report that their update is stalled, and which image causes it.
 func (s *scene) stalled(ctx context.Context, c *fleet.Cluster) string {
 	list := &appsv1beta1.CloneSetList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
@@ -213,7 +213,7 @@ func (s *scene) stalled(ctx context.Context, c *fleet.Cluster) string {
 	return "no CloneSet of " + c.Name + " reports the bad image"
 }
 
-// waiting is the waiting reason of the container of a pod of an app, if one waits.
+// waiting returns the reason why a container of an app's pods waits, if one does.
 func (s *scene) waiting(c *fleet.Cluster, name string) string {
 	s.Helper()
 	for _, p := range s.pods(c, name) {
@@ -289,7 +289,7 @@ func TestContainersAreRestartedOnRequestInTheSamePods(t *testing.T) {
 	}
 }
 
-// color checks the value that the pods' containers were started with.
+// color checks the value with which the pods' containers were started.
 func (s *scene) color(of map[string]corev1.Pod, want string) {
 	s.Helper()
 	for _, p := range of {

@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// TestAJobEndsWithoutItsSidecars has two Jobs, whose sidecars serve until they are stopped: one exits with 0 then, and the other does not
-// end in its grace period and is killed, which does not count.
+// TestAJobEndsWithoutItsSidecars runs two Jobs whose sidecars serve until they are stopped. One sidecar then exits with 0. The other one
+// doesn't end within its grace period and is killed, which doesn't count.
 func TestAJobEndsWithoutItsSidecars(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -20,10 +20,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestJoinThatCanNotSucceedReportsWhy lets another cluster join with one mistake after the other, each by the command that an
-// administrator would run, and then without one.
+// TestJoinThatCanNotSucceedReportsWhy makes another cluster join with one mistake after the other, each with the command that an
+// administrator would run, and then without a mistake.
 func TestJoinThatCanNotSucceedReportsWhy(t *testing.T) { //nolint:tparallel // One mistake follows the other in one cluster.
-	lab.Full(t) // It starts a further cluster of real nodes; the reasons are tested in member/agent against real control planes.
+	lab.Full(t) // It starts another cluster with real nodes. The reasons are tested in member/agent against real control planes.
 	t.Parallel()
 	s := newScene(t)
 	north, err := env.Bring(t.Context(), "north", "real:1")
@@ -35,7 +35,7 @@ func TestJoinThatCanNotSucceedReportsWhy(t *testing.T) { //nolint:tparallel // O
 	t.Cleanup(func() {
 		s.ctx = context.WithoutCancel(t.Context())
 		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, mc)))
-		s.until(func(ctx context.Context) string { // It leaves while its manager runs.
+		s.until(func(ctx context.Context) string { // It leaves while its manager is running.
 			if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(mc), mc); !apierrors.IsNotFound(err) {
 				return fmt.Sprintf("member cluster north still exists (%v)", err)
 			}
@@ -78,7 +78,7 @@ func TestJoinThatCanNotSucceedReportsWhy(t *testing.T) { //nolint:tparallel // O
 			s.until(func(ctx context.Context) string { return s.says(ctx, mc, fleetv1alpha1.ConditionReady, "False", "") })
 		})
 	}
-	t.Run("a binding to another hub", func(t *testing.T) { // It was bound first.
+	t.Run("a binding to another hub", func(t *testing.T) { // It was bound to that hub first.
 		bound := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 		require.NoError(t, client.IgnoreNotFound(north.Client.Delete(t.Context(), bound)))
 		bound.ResourceVersion = ""
@@ -99,7 +99,7 @@ func TestJoinThatCanNotSucceedReportsWhy(t *testing.T) { //nolint:tparallel // O
 	})
 }
 
-// connected returns what is missing for a member to report the state of its connection to the hub.
+// connected returns what is missing for a member to report a given state of its connection to the hub.
 func connected(ctx context.Context, member *fleet.Cluster, status metav1.ConditionStatus, reason, text string) string {
 	m := &fleetv1alpha1.Membership{}
 	if err := member.Client.Get(ctx, client.ObjectKey{Name: fleetv1alpha1.MembershipName}, m); err != nil {
@@ -112,7 +112,7 @@ func connected(ctx context.Context, member *fleet.Cluster, status metav1.Conditi
 	return ""
 }
 
-// says returns what is missing for a cluster to have a condition of that type (any, if empty), status and text.
+// says returns what is missing for a cluster to have a condition with that type (any, if empty), status and text.
 func (s *scene) says(ctx context.Context, mc *fleetv1alpha1.MemberCluster, kind, status, text string) string {
 	if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil {
 		return err.Error()
@@ -125,7 +125,7 @@ func (s *scene) says(ctx context.Context, mc *fleetv1alpha1.MemberCluster, kind,
 	return fmt.Sprintf("no condition %s=%s with %q in %v", kind, status, text, mc.Status.Conditions)
 }
 
-// indent is how the plugin prints a CA.
+// indent formats a CA as the plugin prints it.
 func indent(ca []byte) string {
 	return strings.ReplaceAll(strings.TrimSpace(string(ca)), "\n", "\n    ")
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// TestContainersStartInTheOrderOfTheirLaunchPriority has the test decide when the proxy is ready: until then the kubelet starts no other
-// container, and then it starts the next one without its usual wait of ten seconds.
+// TestContainersStartInTheOrderOfTheirLaunchPriority decides when the proxy is ready. Until then the kubelet starts no other container. Then
+// it starts the next one without its usual back-off of ten seconds.
 func TestContainersStartInTheOrderOfTheirLaunchPriority(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -30,7 +30,7 @@ func TestContainersStartInTheOrderOfTheirLaunchPriority(t *testing.T) {
 	proxy.Env = append(proxy.Env, corev1.EnvVar{Name: "TESTAPP_READY", Value: "no"})
 	proxy.ReadinessProbe.HTTPGet.Path = "/readyz"
 	s.create(env.East, set("web", 1, one, proxy, log))
-	// state waits until these containers have started, and no others, and returns the pod.
+	// state waits until exactly these containers have started, and returns the pod.
 	state := func(want string) *corev1.Pod {
 		t.Helper()
 		var found corev1.Pod

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// TestContainersThatFailTheirLivenessProbeAreRestartedOneAtATime has the probes of three pods fail at once. They are ready all the time, but
-// for their restarts. The kubelet has no liveness probe, and restarts nothing by itself.
+// TestContainersThatFailTheirLivenessProbeAreRestartedOneAtATime makes the probes of three pods fail at once. The pods are always ready,
+// except during their restarts. The kubelet has no liveness probe, and restarts nothing by itself.
 func TestContainersThatFailTheirLivenessProbeAreRestartedOneAtATime(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -12,14 +12,14 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// env is the fleet that all tests share; nil where real nodes can't run.
+// env is the fleet that all tests share. It is nil if real nodes can't run.
 var env *fleet.Fleet
 
-// heartbeat is fast, so that tests of members that do not answer take seconds, and slow enough for a manager to be replaced and for a busy
-// machine: a member that seems to be ill a few times counts as unsteady, and gets nothing for ten minutes.
+// heartbeat is fast, so that tests with unresponsive members take seconds. It is slow enough for replacing a manager and for a busy machine:
+// a member that seems unhealthy a few times counts as unsteady, and gets nothing for ten minutes.
 var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 9, FailAfterSeconds: 15, RecoverAfterSeconds: 3}
 
-// provider is the credential provider plugin of their nodes.
+// provider is the credential provider plugin of the fleet's nodes.
 var provider *plugin
 
 func TestMain(m *testing.M) {

@@ -66,14 +66,14 @@ func TestWebhooksAreCalledByTheirService(t *testing.T) {
 	lost.Namespace = s.namespace
 	lost.Spec.Selector.MatchLabels = map[string]string{"app": "another"}
 	require.ErrorContains(t, env.Hub.Client.Create(t.Context(), lost), "denied the request")
-	// The other version goes through the conversion of the same Service.
+	// The other version goes through the conversion webhook of the same Service.
 	old := &appsv1alpha1.CloneSet{}
 	s.create(env.East, set("good", 1, app("app", port)))
 	require.NoError(t, env.East.Client.Get(t.Context(), s.key("good"), old))
 	require.EqualValues(t, "InPlaceIfPossible", old.Spec.UpdateStrategy.Type)
 }
 
-// served calls all webhooks of a cluster: defaulting and validation by a dry run, conversion by a read of the other version.
+// served calls all webhooks of a cluster: defaulting and validation by a dry run, conversion by reading the other version.
 func (s *scene) served(c *fleet.Cluster) func(context.Context) error {
 	if c == env.Hub {
 		return func(ctx context.Context) error {
@@ -92,7 +92,7 @@ func (s *scene) served(c *fleet.Cluster) func(context.Context) error {
 	}
 }
 
-// asking calls all webhooks repeatedly; the returned function stops that, and checks that no call has failed.
+// asking calls all webhooks repeatedly. The returned function stops this, and checks that no call has failed.
 func (s *scene) asking() func() {
 	s.Helper()
 	vigils := map[string]*vigil{}
@@ -109,10 +109,10 @@ func (s *scene) asking() func() {
 	}
 }
 
-// formerTag is the tag of the images of the previous commit.
+// formerTag is the tag of the previous commit's images.
 const formerTag = "former"
 
-// former changes every release to the chart and the images of the previous commit, with those of its values that it had.
+// former changes every release to the chart and images of the previous commit, keeping those of its values that this chart knows.
 func (s *scene) former() {
 	s.Helper()
 	dir := s.TempDir()
@@ -146,7 +146,7 @@ func (s *scene) former() {
 	})
 }
 
-// keepKnown removes the values that a chart does not have. A map that is empty there takes any key.
+// keepKnown removes the values that a chart doesn't have. A map that is empty in the chart accepts any key.
 func keepKnown(values, known map[string]any) {
 	for key, value := range values {
 		is, ok := known[key]
@@ -161,7 +161,7 @@ func keepKnown(values, known map[string]any) {
 	}
 }
 
-// upgrade changes values of a release, as an operator does, and returns when that is done.
+// upgrade changes values of a release, as an operator would, and returns when the upgrade is done.
 func (s *scene) upgrade(c *fleet.Cluster, values ...string) error {
 	args := []string{"upgrade", "--reset-then-reuse-values", c.Manager.Name, "charts/" + strings.TrimPrefix(c.Manager.Name, "flotilla-")}
 	for _, v := range values {
@@ -189,8 +189,8 @@ func (s *scene) each(do func(*fleet.Cluster) error, in ...*fleet.Cluster) {
 	require.NoError(s, group.Wait())
 }
 
-// TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack goes from the previous commit's charts and images to this one's while
-// both members roll out, back, and forth again.
+// TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack upgrades from the previous commit's charts and images to this one's, while both
+// members roll out, back, and forward again.
 func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
@@ -225,7 +225,7 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 		require.Equal(t, restarted(what, "1"), after[pod], "each container is restarted once, for its new image")
 	}
 
-	// From here on replicas of this commit terminate, which answer until they have ended.
+	// From here on, replicas of this commit terminate. They answer until they have ended.
 	refused := s.asking()
 	s.each(s.rollback)
 	refused()
@@ -236,7 +236,7 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	require.Equal(t, after, s.census("web", true), "managers are replaced, pods stay")
 }
 
-// images counts the pods of an app by the image that they are to run.
+// images counts the pods of an app by the image in their spec.
 func (s *scene) images(c *fleet.Cluster, app string) map[string]int {
 	s.Helper()
 	out := map[string]int{}
@@ -255,7 +255,7 @@ func (s *scene) present(c *fleet.Cluster) error {
 	return s.upgrade(c, values...)
 }
 
-// runs checks that every manager runs the images of a tag.
+// runs checks that every manager runs the images with a tag.
 func (s *scene) runs(tag string) {
 	s.Helper()
 	for _, c := range env.Clusters() {
@@ -269,8 +269,8 @@ func (s *scene) runs(tag string) {
 	}
 }
 
-// TestKilledLeaderIsReplacedAndEvictedLeaderFailsNoRequest ends leaders: by a crash, after which the other replica
-// leads, and by an eviction, as a node is drained, during which no request fails.
+// TestKilledLeaderIsReplacedAndEvictedLeaderFailsNoRequest ends leaders: first by a crash, after which the other replica leads, then by an
+// eviction as in a node drain, during which no request fails.
 func TestKilledLeaderIsReplacedAndEvictedLeaderFailsNoRequest(t *testing.T) {
 	s := newScene(t)
 	s.whole()
@@ -283,7 +283,7 @@ func TestKilledLeaderIsReplacedAndEvictedLeaderFailsNoRequest(t *testing.T) {
 	})
 	ud := united("web", shares{"east": 2, "west": 2})
 	ud.Namespace = s.namespace
-	s.until(func(ctx context.Context) string { // A request may reach the killed replica; the next does not.
+	s.until(func(ctx context.Context) string { // A request may reach the killed replica. The next one doesn't.
 		if err := env.Hub.Client.Create(ctx, ud); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err.Error()
 		}
@@ -354,8 +354,8 @@ func webhookSecret(c *fleet.Cluster) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: c.Manager.Name + "-webhook"}}
 }
 
-// renewed deletes the certificates of a manager, so that it creates some with the lifetime that it was configured with last.
-// During that requests fail; it is over when none has failed for two seconds.
+// renewed deletes the certificates of a manager, so that it creates new ones with the currently configured lifetime. Requests fail meanwhile.
+// It is over when none has failed for two seconds.
 func (s *scene) renewed(c *fleet.Cluster) {
 	s.Helper()
 	s.until(func(ctx context.Context) string { // A terminating replica would create them with the old lifetime.
@@ -422,7 +422,7 @@ func TestUninstalledChartsKeepObjectsAndPodsAndCanBeReinstalled(t *testing.T) {
 	}
 }
 
-// crds are the kinds that a cluster has, each with its UID.
+// crds returns the CRDs of a cluster, each with its UID.
 func (s *scene) crds(c *fleet.Cluster) []string {
 	s.Helper()
 	list := &apiextensionsv1.CustomResourceDefinitionList{}

@@ -34,7 +34,7 @@ func TestStoppedOrKilledNodeIsRestartedWithItsPods(t *testing.T) { //nolint:tpar
 			t.Parallel()
 			s := newScene(t)
 			web := set("web", 4, app("app", port))
-			// The scheduler prefers to spread pods, but not over all that runs in the cluster.
+			// The scheduler prefers to spread pods, but it considers everything that runs in the cluster.
 			web.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 				MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: web.Spec.Selector,
 			}}
@@ -81,7 +81,7 @@ func on(of map[string]corev1.Pod, node string) int {
 	return n
 }
 
-// untouchedBut waits until the member has observed the new template, and checks that it changed no ready pod.
+// untouchedBut waits until the member has observed the new template, and checks that it has changed no ready pod.
 func (s *scene) untouchedBut(c *fleet.Cluster, before map[string]corev1.Pod, away string) string {
 	s.Helper()
 	web := &appsv1beta1.CloneSet{}
@@ -100,7 +100,7 @@ func (s *scene) untouchedBut(c *fleet.Cluster, before map[string]corev1.Pod, awa
 }
 
 func TestMemberThatIsCutOffFromTheHubRollsOutAndReconnects(t *testing.T) {
-	lab.Full(t) // In e2e/suite members go on without the hub, on simulated nodes.
+	lab.Full(t) // In e2e/suite members continue without the hub, on simulated nodes.
 	s := newScene(t)
 	s.whole()
 	ud := united("web", shares{"east": 4, "west": 2})
@@ -159,13 +159,13 @@ func TestMemberThatIsCutOffFromTheHubRollsOutAndReconnects(t *testing.T) {
 	for pod, what := range before {
 		n := "2"
 		if strings.HasPrefix(pod, "west/") {
-			n = "1" // It may have been updated from the first image to the third.
+			n = "1" // It may have been updated directly from the first image to the third.
 		}
 		require.Contains(t, []string{restarted(what, n), restarted(what, "2")}, after[pod])
 	}
 }
 
-// pause waits; false means that the test ends.
+// pause waits. False means that the test is ending.
 func pause(ctx context.Context, length time.Duration) bool {
 	timer := time.NewTimer(length)
 	defer timer.Stop()

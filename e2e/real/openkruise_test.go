@@ -33,11 +33,11 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// openKruise is the chart that stands in for OpenKruise's, from the repository's folder.
+// openKruise is the chart that stands in for OpenKruise's, relative to the repository's folder.
 const openKruise = "e2e/real/testdata/kruise-like"
 
-// TestMoveFromOpenKruiseAndBack runs the commands of docs/start/from-openkruise.md in a cluster with objects as OpenKruise leaves
-// them. Only addresses of charts and images are replaced.
+// TestMoveFromOpenKruiseAndBack runs the commands in docs/start/from-openkruise.md in a cluster with objects as OpenKruise leaves them. Only
+// the addresses of charts and images are replaced.
 func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 	lab.Full(t)
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 	}
 }
 
-// moveAndBack moves a cluster of its own from a release of OpenKruise and back to it.
+// moveAndBack moves a separate cluster away from a release of OpenKruise and back to it.
 func (s *scene) moveAndBack(release string) {
 	s.Helper()
 	t := s.TB
@@ -88,7 +88,7 @@ func (s *scene) moveAndBack(release string) {
 	}
 	m.reapply()
 
-	// Now it is we who reconcile: a pod more, and the others stay.
+	// Now our manager reconciles: one more pod, and the others stay.
 	web := &appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
 	change(s, c, web, func(set *appsv1beta1.CloneSet) { *set.Spec.Replicas = 3 })
 	m.ready(13)
@@ -102,7 +102,7 @@ func (s *scene) moveAndBack(release string) {
 	m.stored(fleet.Namespace)
 
 	for _, command := range m.guide("Back") {
-		if strings.Contains(command, "helm uninstall") { // As the guide says: from here on nothing checks objects.
+		if strings.Contains(command, "helm uninstall") { // As the guide says, nothing validates objects from here on.
 			m.answered(asked)
 			m.until(func(ctx context.Context) string {
 				for _, name := range []string{"kruise-system", "kruise-daemon-config"} {
@@ -143,27 +143,27 @@ func (s *scene) moveAndBack(release string) {
 	require.NoError(t, m.ask(t.Context()))
 }
 
-// move is a cluster that moves.
+// move is a cluster in the course of a move.
 type move struct {
 	*scene
 
 	cluster *fleet.Cluster
-	// release is that of OpenKruise.
+	// release is the release of OpenKruise.
 	release string
-	// variables are the commands of the guide that set variables of the shell.
+	// variables are the commands in the guide that set shell variables.
 	variables string
-	// released is the namespace of a release by helm; in the scene's own, kubectl applied the same manifests.
+	// released is the namespace of a release installed by helm. In the scene's own namespace, kubectl applied the same manifests.
 	released string
-	// written is a folder with what users applied, and rewritten one with the same in the other version of each kind. chart
-	// is a folder with a chart of either.
+	// written is a folder with what users applied, and rewritten one with the same in the other version of each kind. chart is a folder with a
+	// chart of either.
 	written, rewritten, chart string
-	// kinds are what OpenKruise leaves of each manifest, in order: the object as stored, and what it made of it.
+	// kinds holds what OpenKruise leaves for each manifest, in order: the stored object, and what OpenKruise created for it.
 	kinds [][]*unstructured.Unstructured
-	// left are the objects as stored, in the scene's namespace.
+	// left holds the stored objects in the scene's namespace.
 	left []*unstructured.Unstructured
 }
 
-// newMove reads testdata/openkruise, which is of 1.8, and creates the namespaces of users.
+// newMove reads testdata/openkruise, which comes from 1.8, and creates the users' namespaces.
 func newMove(s *scene, c *fleet.Cluster, release string) *move {
 	s.Helper()
 	m := &move{scene: s, cluster: c, release: release, released: "released", written: s.TempDir(), rewritten: s.TempDir(), chart: s.TempDir()}
@@ -192,7 +192,7 @@ func newMove(s *scene, c *fleet.Cluster, release string) *move {
 	return m
 }
 
-// pack writes a chart of the manifests in a folder. Its objects have a label with its version, as is usual.
+// pack writes a chart with the manifests in a folder. As is usual, its objects have a label with the chart's version.
 func (m *move) pack(version, manifests string) {
 	m.Helper()
 	require.NoError(m, os.MkdirAll(filepath.Join(m.chart, "templates"), 0o700))
@@ -209,9 +209,9 @@ func (m *move) pack(version, manifests string) {
 	}
 }
 
-// reapply has users apply their manifests again: by kubectl and by helm, merged by the client and by the apiserver, in both
-// versions. No pod and no revision may change. Nor may a generation, but for the first time that a client or the apiserver merges,
-// when the object is rewritten: OpenKruise left it without newer defaults, and with nulls and empty fields that mean nothing.
+// reapply makes users apply their manifests again: with kubectl and with helm, merged by the client and by the apiserver, in both versions.
+// No pod and no revision may change. Generations may change only the first time that a client or the apiserver merges, when the object is
+// rewritten: OpenKruise left it without newer defaults, and with meaningless nulls and empty fields.
 func (m *move) reapply() {
 	m.Helper()
 	before, times := m.census(), 0
@@ -238,7 +238,7 @@ func (m *move) reapply() {
 	}
 }
 
-// generations has that of each object of the four kinds.
+// generations returns the generation of each object of the four kinds.
 func (m *move) generations() map[string]int64 {
 	m.Helper()
 	out := map[string]int64{}
@@ -255,7 +255,7 @@ func (m *move) generations() map[string]int64 {
 	return out
 }
 
-// guide returns the commands of one section of the guide, block by block.
+// guide returns the commands in one section of the guide, block by block.
 func (m *move) guide(section string) []string {
 	m.Helper()
 	page, err := os.ReadFile(filepath.Join(env.Root, "docs", "start", "from-openkruise.md"))
@@ -282,11 +282,12 @@ func (m *move) guide(section string) []string {
 	return out
 }
 
-// run runs a command of the guide with our addresses and returns its output. One that sets a variable is run with those that follow.
+// run runs a command from the guide with our addresses and returns its output. A command that sets a variable is run together with those that
+// follow.
 func (m *move) run(command string) string {
 	m.Helper()
 	if strings.HasPrefix(command, "kinds=") {
-		if m.variables == "" || m.release == "1.8" { // The second is for 1.8.
+		if m.variables == "" || m.release == "1.8" { // The second one is for 1.8.
 			m.variables += command + "\n"
 		}
 		return ""
@@ -320,8 +321,8 @@ func (m *move) stored(namespace string) {
 	require.Contains(m, config.Data, "PPS_Watch_Custom_Workload_WhiteList")
 }
 
-// leave creates what OpenKruise leaves of the manifests that were applied in a namespace: the objects as stored, with their
-// statuses, and what it made of them. What its webhook sets is the applier's: by is that one's name as field manager.
+// leave creates what OpenKruise leaves for the manifests that were applied in a namespace: the stored objects with their statuses, and what
+// it created for them. Fields that its webhook sets belong to the applier: by is the applier's name as field manager.
 func (m *move) leave(namespace, by string) {
 	m.Helper()
 	for _, docs := range m.kinds {
@@ -335,7 +336,7 @@ func (m *move) leave(namespace, by string) {
 			}
 			doc.SetOwnerReferences(owners)
 			status := doc.Object["status"]
-			m.retry(func(ctx context.Context) error { // Its ServiceAccount may be missing still.
+			m.retry(func(ctx context.Context) error { // Its ServiceAccount may still be missing.
 				if i > 0 {
 					return client.IgnoreAlreadyExists(m.cluster.Client.Create(ctx, doc))
 				}
@@ -363,7 +364,7 @@ func (m *move) leave(namespace, by string) {
 	}
 }
 
-// pass sets the conditions of a pod's readiness gates, as OpenKruise does.
+// pass sets the conditions for a pod's readiness gates, as OpenKruise does.
 func (m *move) pass(doc *unstructured.Unstructured) {
 	m.Helper()
 	gates, _, err := unstructured.NestedSlice(doc.Object, "spec", "readinessGates")
@@ -406,7 +407,7 @@ func (m *move) ready(want int) {
 	})
 }
 
-// census has each pod with its container, each revision, and the CRDs of the four kinds.
+// census returns each pod with its container, each revision, and the CRDs of the four kinds.
 func (m *move) census() map[string]string {
 	m.Helper()
 	out := map[string]string{}
@@ -433,7 +434,7 @@ func (m *move) census() map[string]string {
 	return out
 }
 
-// ask reads each object and changes it by dry run, in the version in which it was applied.
+// ask reads each object and changes it in a dry run, in the version in which it was applied.
 func (m *move) ask(ctx context.Context) error {
 	errs := make([]error, 0, 2*len(m.left))
 	for _, o := range m.left {
@@ -445,8 +446,8 @@ func (m *move) ask(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// remember has the apiserver try a new PersistentPodState, which is checked by what the manager has in its cache of that kind. The
-// CRD of OpenKruise has v1alpha1 only.
+// remember dry-runs the creation of a PersistentPodState. Its validation uses what the manager has of that kind in its cache. OpenKruise's
+// CRD has only v1alpha1.
 func (m *move) remember() {
 	m.Helper()
 	pps := &unstructured.Unstructured{Object: map[string]any{
@@ -461,7 +462,7 @@ func (m *move) remember() {
 	require.NoError(m, m.cluster.Client.Create(m.ctx, pps, client.DryRunAll))
 }
 
-// answered ends the requests and checks that none was refused.
+// answered ends the requests and checks that none was rejected.
 func (m *move) answered(asked *vigil) {
 	m.Helper()
 	times, faults := asked.end()
@@ -469,7 +470,7 @@ func (m *move) answered(asked *vigil) {
 	require.Greater(m, times, 20)
 }
 
-// untouched checks that since a time we wrote no pod and no revision of a census. Their statuses we may write.
+// untouched checks that since the given time we have written no pod and no revision in a census. We may write their statuses.
 func (m *move) untouched(of map[string]string, since time.Time) {
 	m.Helper()
 	writes, err := m.cluster.Lab.Writes(since)

@@ -25,10 +25,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// slot is a resource of nodes that only the pods of this file request.
+// slot is a node resource that only the pods in this file request.
 const slot = "example.com/slot"
 
-// capacity sets how many pods with a request of one slot each node of a cluster runs.
+// capacity sets how many pods that request one slot each node of a cluster can run.
 func (s *scene) capacity(c *fleet.Cluster, n string) {
 	s.Helper()
 	nodes := &corev1.NodeList{}
@@ -40,10 +40,10 @@ func (s *scene) capacity(c *fleet.Cluster, n string) {
 	}
 }
 
-// TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest has room for one pod in each zone of east, where two may run: what does not fit runs
-// in west. An image is updated in place everywhere, east goes away and comes back with the same pods, and a scale-in empties west first.
+// TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest has room for one pod in each zone of east, although two may run there: the rest runs in
+// west. An image is updated in place everywhere, east goes away and comes back with the same pods, and a scale-in empties west first.
 func TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest(t *testing.T) {
-	lab.Full(t) // e2e/suite has the same with simulated nodes.
+	lab.Full(t) // e2e/suite tests the same with simulated nodes.
 	s := newScene(t)
 	s.whole()
 	s.capacity(env.East, "1")
@@ -73,7 +73,7 @@ func TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest(t *testing.T) {
 	s.create(env.Hub, web)
 	s.create(env.Hub, ws)
 	t.Cleanup(func() { s.gone(ws, web) })
-	// placed waits until the subsets run so many pods by the hub's status, and east is stale or not.
+	// placed waits until the hub's status reports that many pods for the subsets, and east is stale or not.
 	placed := func(stale bool, want shares) {
 		t.Helper()
 		s.until(func(ctx context.Context) string {
@@ -94,7 +94,7 @@ func TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest(t *testing.T) {
 			return ""
 		})
 	}
-	// serving waits until the members run so many ready pods of one version, and none that waits.
+	// serving waits until the members run that many ready pods of one version, and no pod waits.
 	serving := func(version string, east, west int) {
 		t.Helper()
 		s.until(func(context.Context) string {
@@ -128,7 +128,7 @@ func TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest(t *testing.T) {
 	}
 
 	require.NoError(t, env.East.StopControlPlane(t.Context()))
-	t.Cleanup(func() { // Also if the test fails before it is back.
+	t.Cleanup(func() { // Also if the test fails before east is back.
 		s.ctx = context.WithoutCancel(t.Context())
 		s.whole()
 	})
@@ -153,7 +153,7 @@ func TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest(t *testing.T) {
 	placed(false, shares{"zone-a": 1, "zone-b": 1, "overflow": 0})
 }
 
-// gone deletes objects of the hub and waits until they, and what they run in the members, are gone.
+// gone deletes objects on the hub, and waits until they and what they run in the members are gone.
 func (s *scene) gone(objects ...client.Object) {
 	s.Helper()
 	s.ctx = context.WithoutCancel(s.ctx)
@@ -170,9 +170,9 @@ func (s *scene) gone(objects ...client.Object) {
 	})
 }
 
-// TestASecretReachesThreeOfFourClusters has four clusters with the same label, of which one is excluded, with 20 namespaces each.
+// TestASecretReachesThreeOfFourClusters uses four clusters with the same label, one of which is excluded, with 20 namespaces each.
 func TestASecretReachesThreeOfFourClusters(t *testing.T) {
-	lab.Full(t) // It starts two further clusters of real nodes; e2e/suite has the same with simulated ones.
+	lab.Full(t) // It starts two more clusters with real nodes. e2e/suite tests the same with simulated ones.
 	t.Parallel()
 	s := newScene(t)
 	const label, excluded, namespaces = "example.com/registry", "south", 20
@@ -216,7 +216,7 @@ func TestASecretReachesThreeOfFourClusters(t *testing.T) {
 	}
 	require.NoError(t, env.Hub.Client.Create(t.Context(), rd))
 	t.Cleanup(func() { s.gone(rd) })
-	// holds returns in how many namespaces of a cluster the Secret is, and -1 if one can't be read.
+	// holds returns the number of namespaces in a cluster that have the Secret, or -1 if one can't be read.
 	holds := func(ctx context.Context, c *fleet.Cluster) int {
 		n := 0
 		for i := range namespaces {
@@ -251,7 +251,7 @@ func TestASecretReachesThreeOfFourClusters(t *testing.T) {
 	require.Empty(t, held.Items, "the excluded cluster has no row")
 
 	s.gone(rd)
-	s.until(func(ctx context.Context) string { // The garbage collector of each cluster deletes the copies.
+	s.until(func(ctx context.Context) string { // The garbage collector in each cluster deletes the copies.
 		for name, c := range clusters {
 			if n := holds(ctx, c); n != 0 {
 				return fmt.Sprintf("%s still has the Secret in %d namespaces", name, n)

@@ -32,7 +32,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// deployed is a Deployment of such pods, which are made by Kubernetes' own controllers.
+// deployed returns a Deployment of such pods, which Kubernetes' own controllers create.
 func deployed(name string, replicas int32, containers ...corev1.Container) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -42,7 +42,7 @@ func deployed(name string, replicas int32, containers ...corev1.Container) *apps
 	}
 }
 
-// nodesOf are the nodes of the pods of an app, as soon as there are that many and all of them are ready.
+// nodesOf returns the nodes of an app's pods as soon as there are that many and all of them are ready.
 func (s *scene) nodesOf(c *fleet.Cluster, app string, pods int) map[string]string {
 	s.Helper()
 	var out map[string]string
@@ -71,7 +71,7 @@ func tally(nodes map[string]string) map[string]int {
 	return out
 }
 
-// budgeted waits until a budget has counted that many pods, and lets that many of them go.
+// budgeted waits until a budget has counted that many pods, and allows that many of them to go.
 func (s *scene) budgeted(c *fleet.Cluster, name string, available, allowed int32) {
 	s.Helper()
 	b := &policyv1beta1.PodUnavailableBudget{}
@@ -86,7 +86,8 @@ func (s *scene) budgeted(c *fleet.Cluster, name string, available, allowed int32
 	})
 }
 
-// protect creates a budget for the pods of an app that lets so many of them go, and waits until it holds: until it lets none go, at first.
+// protect creates a budget for the pods of an app that allows most of them to go. It waits until the budget is enforced, using one that
+// allows none at first.
 func (s *scene) protect(c *fleet.Cluster, app string, spec policyv1beta1.PodUnavailableBudgetSpec, most int32) {
 	s.Helper()
 	pods := s.pods(c, app)
@@ -107,7 +108,7 @@ func (s *scene) protect(c *fleet.Cluster, app string, spec policyv1beta1.PodUnav
 	s.budgeted(c, app, int32(len(pods)), most)
 }
 
-// TestPodUnavailableBudgetHoldsWhileANodeIsDrained drains by kubectl a node with at least two of three pods, of which one may be
+// TestPodUnavailableBudgetHoldsWhileANodeIsDrained uses kubectl to drain a node with at least two of three pods, one of which may be
 // unavailable.
 func TestPodUnavailableBudgetHoldsWhileANodeIsDrained(t *testing.T) {
 	t.Parallel()
@@ -150,8 +151,8 @@ func TestPodUnavailableBudgetHoldsWhileANodeIsDrained(t *testing.T) {
 	require.Len(t, codes, 2)
 }
 
-// fewest watches how many pods of an app serve: those that have become ready and are not being deleted. A probe that a busy machine
-// answers late does not count. The returned function stops that, and returns the lowest number since the call.
+// fewest watches how many pods of an app serve: those that have become ready and are not being deleted. A probe that a busy machine answers
+// late doesn't count. The returned function stops watching, and returns the lowest number since the call.
 func (s *scene) fewest(c *fleet.Cluster, app string) func() int {
 	s.Helper()
 	serve, least := map[types.UID]bool{}, -1
@@ -181,8 +182,8 @@ func (s *scene) fewest(c *fleet.Cluster, app string) func() int {
 	return func() int { end(); return least }
 }
 
-// TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled evicts pods in parallel, while one of the two replicas that answer is
-// killed. Nothing replaces the pods, so what was granted can be counted. No node runs them; that they are ready is only said.
+// TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled evicts pods in parallel, while one of the two answering replicas is killed.
+// Nothing replaces the pods, so the grants can be counted. No node runs the pods: their statuses only claim that they are ready.
 func TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled(t *testing.T) {
 	s, c := newScene(t), env.West
 	s.whole()
@@ -193,7 +194,7 @@ func TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled(t *testing.T)
 		p.Labels, p.Spec = map[string]string{"app": "web"}, template("web", app("app", port)).Spec
 		p.Spec.SchedulerName = "nobody"
 		p.Namespace = s.namespace
-		s.retry(func(ctx context.Context) error { // The ServiceAccount may be missing still.
+		s.retry(func(ctx context.Context) error { // The ServiceAccount may still be missing.
 			return client.IgnoreAlreadyExists(c.Client.Create(ctx, p))
 		})
 		patch := []byte(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`)
@@ -237,7 +238,7 @@ func TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled(t *testing.T)
 					case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
 						answered = true
 						refused.Add(1)
-					default: // The replica that is killed: the pod keeps its unit if it has got one.
+					default: // The killed replica: the pod keeps its unit if it has got one.
 						failed.Add(1)
 						pause(ctx, 50*time.Millisecond)
 					}
@@ -251,7 +252,7 @@ func TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled(t *testing.T)
 	require.EqualValues(t, pods-units, refused.Load())
 	require.Len(t, s.pods(c, "web"), pods-units)
 	s.budgeted(c, "web", pods-units, 0)
-	s.until(func(ctx context.Context) string { // Until then requests of the tests that follow may reach it.
+	s.until(func(ctx context.Context) string { // Until then, requests of later tests may reach it.
 		again := &corev1.Pod{}
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(leader), again); err != nil {
 			return err.Error()
@@ -263,8 +264,8 @@ func TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled(t *testing.T)
 	})
 }
 
-// slots gives each node, which is a zone of its own, some of a resource, of which a pod with this container takes one. The first node has
-// one, and is full with it. cpu would not do: nodes have that of the machine, and other tests use it.
+// slots gives each node, which is its own zone, an amount of a resource. A pod with this container takes one unit. The first node has one
+// unit, and is full with it. CPU would not work: nodes have the machine's CPUs, and other tests use them.
 func (s *scene) slots(c *fleet.Cluster, name string, one *corev1.Container) {
 	s.Helper()
 	of := "example.com/" + name
@@ -325,7 +326,7 @@ func TestUnitedDeploymentAdaptiveLeavesAZoneThatIsFull(t *testing.T) {
 }
 
 func TestWorkloadSpreadAdaptiveLeavesAZoneThatIsFull(t *testing.T) {
-	lab.Full(t) // So do the slices of a fleet in e2e/suite, with the same scheduler.
+	lab.Full(t) // The slices of a fleet do the same in e2e/suite, with the same scheduler.
 	t.Parallel()
 	s, c := newScene(t), env.East
 	one := app("app", port)

@@ -18,8 +18,8 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 )
 
-// TestProbesFollowAContainer probes a container by a command, a request, a connection and a health check that it does not serve. It becomes not
-// ready, then hangs, and then restarts; in between the node's daemon is killed. In the end nothing is probed any more.
+// TestProbesFollowAContainer probes a container with a command, a request, a connection, and a health check that it doesn't serve. The
+// container becomes unready, then hangs, and then restarts. In between, the node's daemon is killed. In the end nothing is probed any longer.
 func TestProbesFollowAContainer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -27,7 +27,7 @@ func TestProbesFollowAContainer(t *testing.T) {
 	pods.Spec.Containers[0].ReadinessProbe = nil
 	pods.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: port}}
 	s.create(env.East, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probed", Labels: pods.Labels}, Spec: pods.Spec})
-	// On a busy machine an answer may take seconds, once: two failures in a row count.
+	// On a busy machine an answer may occasionally take seconds: two failures in a row count.
 	probe := func(name string, h corev1.ProbeHandler) appsv1alpha1.PodContainerProbe {
 		return appsv1alpha1.PodContainerProbe{
 			Name: name, ContainerName: "app", PodConditionType: "example.com/" + name,
@@ -50,7 +50,7 @@ func TestProbesFollowAContainer(t *testing.T) {
 	}
 	s.create(env.East, marker)
 	pod := &corev1.Pod{}
-	// states are the results of the pod's probes by their name in the PodProbeMarker.
+	// states returns the results of the pod's probes by their name in the PodProbeMarker.
 	states := func(ctx context.Context) (map[string]appsv1alpha1.ContainerProbeState, error) {
 		if err := env.East.Client.Get(ctx, s.key("probed"), pod); err != nil {
 			return nil, err
@@ -97,7 +97,7 @@ func TestProbesFollowAContainer(t *testing.T) {
 	})
 	at := fmt.Sprintf("http://%s:%d", pod.Status.PodIP, port)
 
-	// The daemon goes on from what it has found.
+	// The daemon continues from its earlier results.
 	before := is
 	require.NoError(t, killDaemon(t.Context(), env.East, pod.Spec.NodeName))
 	s.post(at + "/ready?is=no")
@@ -112,7 +112,7 @@ func TestProbesFollowAContainer(t *testing.T) {
 		require.Equal(t, before[name].LastTransitionTime, is[name].LastTransitionTime, "%s did not change in between", name)
 	}
 
-	// Whoever connects waits for ever.
+	// Connections wait forever.
 	s.post(at + "/ready?is=yes")
 	become(up)
 	s.post(at + "/hang")
@@ -131,7 +131,7 @@ func TestProbesFollowAContainer(t *testing.T) {
 		return fmt.Sprintf("conditions of the pod: %v", pod.Status.Conditions)
 	})
 
-	// A container that is started again begins anew.
+	// The probes of a restarted container start over.
 	require.NoError(t, env.East.KillContainers(t.Context(), pod))
 	become(up)
 	require.EqualValues(t, 1, container(pod, "app").RestartCount)

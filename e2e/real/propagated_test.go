@@ -23,8 +23,8 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// TestADeploymentIsPropagatedWithWhatItUses has a Deployment with a ConfigMap, a PVC and an autoscaler, which finds no metrics and so keeps
-// its minimum: 2 in east, and by an override 3 in west, where the ConfigMap exists and is adopted.
+// TestADeploymentIsPropagatedWithWhatItUses propagates a Deployment with a ConfigMap, a PVC and an autoscaler. The autoscaler finds no
+// metrics and so keeps its minimum: 2 in east, and 3 in west because of an override. In west the ConfigMap exists already and is adopted.
 func TestADeploymentIsPropagatedWithWhatItUses(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -84,7 +84,7 @@ func TestADeploymentIsPropagatedWithWhatItUses(t *testing.T) {
 	s.create(env.Hub, p)
 	t.Cleanup(func() { s.gone(p) })
 
-	// runs waits until the members run so many ready pods of a version, each with the color of its cluster.
+	// runs waits until the members run that many ready pods of a version, each with its cluster's color.
 	runs := func(version string) {
 		t.Helper()
 		for c, want := range map[*fleet.Cluster]struct {
@@ -134,12 +134,12 @@ func TestADeploymentIsPropagatedWithWhatItUses(t *testing.T) {
 	}
 	require.Len(t, volumes, 2, "each cluster has a volume of its own")
 
-	// An update rolls out by each cluster's own Deployment controller; what autoscalers set stays.
+	// Each cluster's own Deployment controller rolls out an update. What autoscalers set stays.
 	change(s, env.Hub, web, func(web *appsv1.Deployment) { image(&web.Spec.Template, imageNew) })
 	runs(imageNew)
 	healthy()
 
-	// Others' changes are reverted, but for what is ignored.
+	// Changes by others are reverted, except in ignored fields.
 	for _, c := range env.Members() {
 		change(s, c, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}, func(web *appsv1.Deployment) {
 			image(&web.Spec.Template, imageMissing)

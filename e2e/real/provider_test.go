@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// plugin is the credential provider plugin of all nodes, which are on this machine: what it answers is a file.
+// plugin is the credential provider plugin of all nodes, which are on this machine: its answer is a file.
 type plugin struct{ dir string }
 
 // newPlugin builds the plugin, which has no logins yet.
@@ -49,7 +49,7 @@ func (p *plugin) bin() string { return filepath.Join(p.dir, "plugins") }
 
 func (p *plugin) config() string { return filepath.Join(p.dir, "config.json") }
 
-// says makes the plugin answer with a password for the lab's registry; "" is no answer for it.
+// says makes the plugin answer with a password for the lab's registry. "" means that it has no answer for it.
 func (p *plugin) says(password string) error {
 	auth := map[string]any{}
 	if password != "" {
@@ -59,7 +59,7 @@ func (p *plugin) says(password string) error {
 	if err != nil {
 		return fmt.Errorf("answer of the credential provider: %w", err)
 	}
-	// Renamed into place: a daemon may read it at the same time.
+	// It is renamed into place, because a daemon may read it at the same time.
 	next := filepath.Join(p.dir, "answer.json")
 	if err := os.WriteFile(next, data, 0o600); err != nil {
 		return fmt.Errorf("answer of the credential provider: %w", err)

@@ -15,8 +15,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// TestOneOfThreeContainersIsRecreated restarts one container of three, whose siblings go on, and then by two requests that are made at the
-// same time the two others, one after the other.
+// TestOneOfThreeContainersIsRecreated restarts one of three containers, while the others continue. Then two concurrent requests restart the
+// other two, one after the other.
 func TestOneOfThreeContainersIsRecreated(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -16,10 +16,10 @@ import (
 // restWindow is how long the fleet is measured.
 const restWindow = time.Minute
 
-// usage is the usage of the processes of one program.
+// usage is what the processes of one program use.
 type usage struct {
 	processes int
-	// memory is in KiB, with pages that are shared counted once; ticks are hundredths of a second of CPU.
+	// memory is in KiB, with shared pages counted once. ticks are hundredths of a second of CPU time.
 	memory, ticks int
 }
 
@@ -46,8 +46,8 @@ func BenchmarkRest(b *testing.B) {
 	}
 }
 
-// programs are the processes of the fleet's clusters, by name: those of control planes name the cluster's folder, and those of
-// nodes are in the nodes' control groups.
+// programs returns the processes of the fleet's clusters, by name. Those of control planes have the cluster's folder in their arguments, and
+// those of nodes are in the nodes' control groups.
 func programs(tb testing.TB) map[string]usage {
 	tb.Helper()
 	out := map[string]usage{}

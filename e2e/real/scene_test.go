@@ -28,18 +28,18 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// patience is the timeout of what takes seconds on an idle machine.
+// patience is the timeout for what takes seconds on an idle machine.
 var patience = testtimeout.Scale(2 * time.Minute)
 
-// scene is the environment of one test: a namespace of its own in every cluster.
+// scene is the environment of one test: its own namespace in every cluster.
 type scene struct {
 	testing.TB
 	ctx       context.Context //nolint:containedctx // the test's own, for a test's helpers
 	namespace string
 }
 
-// newScene creates a namespace, and removes it with its contents at the end. A test that disturbs others calls it before
-// anything else and is not parallel; the fleet is then complete and ready.
+// newScene creates a namespace, and removes it with its contents at the end. A test that disturbs others calls it before anything else and
+// doesn't run in parallel. The fleet is then complete and ready.
 func newScene(tb testing.TB) *scene {
 	tb.Helper()
 	lab.RequireReal(tb)
@@ -50,7 +50,7 @@ func newScene(tb testing.TB) *scene {
 	return s
 }
 
-// whole makes sure that everything runs and both members are Ready, whatever an earlier test left.
+// whole ensures that everything runs and both members are Ready, whatever an earlier test left.
 func (s *scene) whole() {
 	s.Helper()
 	s.each(func(c *fleet.Cluster) error { return c.Mend(s.ctx) })
@@ -59,7 +59,7 @@ func (s *scene) whole() {
 	}
 }
 
-// end removes what the test created, with a timeout of its own, and prints where the logs are if the test failed.
+// end removes what the test created, with its own timeout, and prints where the logs are if the test failed.
 func (s *scene) end() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
@@ -83,11 +83,10 @@ func (s *scene) end() {
 	}
 }
 
-// paused is the hub's annotation on a cluster from which too many rows would be withdrawn at once.
+// paused is the hub's annotation on a cluster from which it would withdraw too many rows at once.
 const paused = "fleet.kruise.io/withdrawals-paused"
 
-// remove deletes an object of the hub and waits until it is gone. The hub pauses many withdrawals at once; this
-// confirms them.
+// remove deletes an object on the hub and waits until it is gone. The hub pauses many concurrent withdrawals. This confirms them.
 func (s *scene) remove(ud *appsv1beta1.UnitedDeployment) {
 	s.Helper()
 	require.NoError(s, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, ud)))
@@ -134,7 +133,7 @@ func (s *scene) diagnose() {
 	}
 }
 
-// brief says where a pod is, what runs in it and which conditions it lacks, in one short line: whole statuses would hide what failed.
+// brief says in one short line where a pod is, what runs in it and which conditions it lacks: complete statuses would hide what failed.
 func brief(p *corev1.Pod) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "pod %s on %s: %s", p.Name, p.Spec.NodeName, p.Status.Phase)
@@ -180,7 +179,7 @@ func (s *scene) create(c *fleet.Cluster, o client.Object) {
 	require.NoError(s, c.Client.Create(s.ctx, o))
 }
 
-// retry repeats something until it succeeds: what it needs may be down, too.
+// retry repeats something until it succeeds: what it needs may be down too.
 func (s *scene) retry(do func(context.Context) error) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -191,8 +190,8 @@ func (s *scene) retry(do func(context.Context) error) {
 	})
 }
 
-// change updates an object of a cluster, however often that takes: others write it too, and a webhook or an apiserver may be
-// down for a moment.
+// change updates an object in a cluster, retrying as often as needed: others write it too, and a webhook or an apiserver may be down for a
+// moment.
 func change[T client.Object](s *scene, c *fleet.Cluster, o T, edit func(T)) {
 	s.Helper()
 	s.retry(func(ctx context.Context) error {
@@ -204,7 +203,7 @@ func change[T client.Object](s *scene, c *fleet.Cluster, o T, edit func(T)) {
 	})
 }
 
-// pods returns the pods of an app in a cluster that are not being deleted, by name, as soon as its apiserver answers.
+// pods returns the pods of an app in a cluster that are not being deleted, by name, as soon as the cluster's apiserver answers.
 func (s *scene) pods(c *fleet.Cluster, app string) map[string]corev1.Pod {
 	s.Helper()
 	list := &corev1.PodList{}
@@ -220,7 +219,7 @@ func (s *scene) pods(c *fleet.Cluster, app string) map[string]corev1.Pod {
 	return out
 }
 
-// rolledOut waits until a CloneSet runs that many ready pods, and that many of them at the new revision.
+// rolledOut waits until a CloneSet runs that many ready pods, updated of them at the new revision.
 func (s *scene) rolledOut(c *fleet.Cluster, name string, replicas, updated int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -240,7 +239,7 @@ func (s *scene) rolledOut(c *fleet.Cluster, name string, replicas, updated int32
 // shares are numbers of pods by cluster.
 type shares map[string]int32
 
-// settled waits until every cluster runs that many ready pods of an object, and that many of them (nil: all) are updated.
+// settled waits until every cluster runs that many ready pods of an object, and that many of them are updated (nil means all).
 func (s *scene) settled(name string, want, updated shares) { //nolint:unparam // A scenario names its object.
 	s.Helper()
 	if updated == nil {
@@ -268,7 +267,7 @@ func (s *scene) settled(name string, want, updated shares) { //nolint:unparam //
 	})
 }
 
-// census has each pod of an app in the members, by cluster and name: its UID, and how often its containers were restarted.
+// census maps each pod of an app in the members, by cluster and name, to its UID and how often its containers were restarted.
 type census map[string]string
 
 func (s *scene) census(app string, restarts bool) census { //nolint:unparam // As with settled.
@@ -285,19 +284,19 @@ func (s *scene) census(app string, restarts bool) census { //nolint:unparam // A
 	return out
 }
 
-// restarted is the entry of a pod in a census after that many restarts, from the entry without any.
+// restarted returns the census entry of a pod after that many restarts, given the entry without any.
 func restarted(what, times string) string {
 	return strings.TrimSuffix(what, "0 restarts") + times + " restarts"
 }
 
-// ready reports whether a pod is.
+// ready reports whether a pod is ready.
 func ready(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// container is the status of a container by name.
+// container returns the status of a container, given its name.
 func container(p *corev1.Pod, name string) corev1.ContainerStatus {
 	for _, c := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
 		if c.Name == name {
@@ -346,17 +345,17 @@ func (s *scene) keep(every time.Duration, do func(context.Context) error) *vigil
 	return v
 }
 
-// end stops it and returns how often it ran and what failed.
+// end stops it, and returns how often it ran and what failed.
 func (v *vigil) end() (times int, faults []string) {
 	v.cancel()
 	v.done.Wait()
 	return v.times, v.faults
 }
 
-// impatient has a short timeout, because the servers are near.
+// impatient has a short timeout because the servers are near.
 var impatient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// post sends a request that is answered, however.
+// post sends a request and ignores the content of the response.
 func (s *scene) post(url string) {
 	s.Helper()
 	request, err := http.NewRequestWithContext(s.ctx, http.MethodPost, url, nil)

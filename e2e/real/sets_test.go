@@ -26,7 +26,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// stateful is a StatefulSet of pods with a PVC each, that is updated in place, one pod at a time.
+// stateful returns a StatefulSet whose pods have one PVC each. It is updated in place, one pod at a time.
 func stateful(name string, replicas int32) *appsv1beta1.StatefulSet {
 	one := app("app", port)
 	one.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
@@ -56,7 +56,7 @@ func storage(size string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 }
 
-// statefulDone returns what is missing for a StatefulSet to run that many pods, all of them at the new revision.
+// statefulDone returns what is missing until a StatefulSet runs that many pods, all of them at the new revision.
 func (s *scene) statefulDone(c *fleet.Cluster, name string, replicas int32) func(context.Context) string { //nolint:unparam // As with settled.
 	return func(ctx context.Context) string {
 		set := &appsv1beta1.StatefulSet{}
@@ -71,7 +71,7 @@ func (s *scene) statefulDone(c *fleet.Cluster, name string, replicas int32) func
 	}
 }
 
-// pvcs are the PVCs of the scene by name.
+// pvcs returns the PVCs of the scene by name.
 func (s *scene) pvcs(c *fleet.Cluster) map[string]corev1.PersistentVolumeClaim {
 	s.Helper()
 	list := &corev1.PersistentVolumeClaimList{}
@@ -91,8 +91,8 @@ func pvcUIDs(of map[string]corev1.PersistentVolumeClaim) map[string]types.UID {
 	return out
 }
 
-// mounted checks that the running container of a pod has its PVC's folder, with the files that were written into it. It uses
-// the mounts of containerd, so it is about the container that runs now.
+// mounted checks that the running container of a pod has its PVC's folder, with the files that were written to it. It uses containerd's
+// mounts, so it checks the container that runs now.
 func (s *scene) mounted(c *fleet.Cluster, p *corev1.Pod, pvc types.UID) {
 	s.Helper()
 	id := strings.TrimPrefix(container(p, "app").ContainerID, "containerd://")
@@ -153,7 +153,7 @@ func TestStatefulPodThatIsUpdatedInPlaceKeepsItsPVCMountedAndItsAddress(t *testi
 	}
 }
 
-// agents is a DaemonSet that creates the new pod first, on one node at a time.
+// agents returns a DaemonSet that creates the new pod first, on one node at a time.
 func agents(name string) *appsv1beta1.DaemonSet {
 	return &appsv1beta1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -167,7 +167,7 @@ func agents(name string) *appsv1beta1.DaemonSet {
 	}
 }
 
-// daemonsDone returns what is missing for a DaemonSet to have one pod on each node, available and at the new revision.
+// daemonsDone returns what is missing until a DaemonSet has one pod on each node, available and at the new revision.
 func (s *scene) daemonsDone(c *fleet.Cluster, name string) func(context.Context) string { //nolint:unparam // As with settled.
 	return func(ctx context.Context) string {
 		set := &appsv1beta1.DaemonSet{}
@@ -229,8 +229,8 @@ func TestDaemonSetIsRolledWithSurgeAndNoNodeIsWithoutIt(t *testing.T) {
 	}
 }
 
-// TestRolloutsOfSetsContinueAfterANodeIsKilled kills a node while both kinds are rolled out. Pods on it wait for it; they are
-// not replaced, because they may still run there.
+// TestRolloutsOfSetsContinueAfterANodeIsKilled kills a node while both kinds are rolled out. Pods on the node wait for it. They are not
+// replaced, because they may still be running there.
 func TestRolloutsOfSetsContinueAfterANodeIsKilled(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)

@@ -26,10 +26,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// imageEmpty does nothing, until it is terminated.
+// imageEmpty does nothing until it is terminated.
 const imageEmpty = "lab.example/pause:1"
 
-// sidecar creates a SidecarSet of one container for the pods of the app web of the test, and waits until new pods get it.
+// sidecar creates a SidecarSet with one container for the pods of the test's app web, and waits until new pods get it.
 func (s *scene) sidecar(c *fleet.Cluster, one corev1.Container, edit func(*appsv1beta1.SidecarSet)) *appsv1beta1.SidecarSet {
 	s.Helper()
 	set := &appsv1beta1.SidecarSet{
@@ -43,7 +43,7 @@ func (s *scene) sidecar(c *fleet.Cluster, one corev1.Container, edit func(*appsv
 	edit(set)
 	require.NoError(s, c.Client.Create(s.ctx, set))
 	s.Cleanup(func() { require.NoError(s, c.Client.Delete(context.WithoutCancel(s.ctx), set)) })
-	s.until(func(ctx context.Context) string { // The caches of all replicas that the apiserver may send a pod to know it.
+	s.until(func(ctx context.Context) string { // The caches of all replicas to which the apiserver may send a pod have it.
 		for range 5 {
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Namespace: s.namespace}}
 			t := template("web", app("app", port))
@@ -72,7 +72,7 @@ func (s *scene) sidecars(ctx context.Context, c *fleet.Cluster, set *appsv1beta1
 	return ""
 }
 
-// TestSidecarSetReplacesAProxyWithoutALostRequest replaces a proxy in a pod twice by HotUpgrade, so that each of its two containers takes
+// TestSidecarSetReplacesAProxyWithoutALostRequest replaces a proxy in a pod twice with HotUpgrade, so that each of its two containers takes
 // over once.
 func TestSidecarSetReplacesAProxyWithoutALostRequest(t *testing.T) {
 	t.Parallel()
@@ -134,10 +134,10 @@ func TestSidecarSetReplacesAProxyWithoutALostRequest(t *testing.T) {
 	t.Logf("%d requests, none failed", times)
 }
 
-// webs is the application that gets sidecars.
+// webs returns the application that gets sidecars.
 func webs(replicas int32) *appsv1beta1.CloneSet { return set("web", replicas, app("app", port)) }
 
-// only returns the one pod of the application.
+// only returns the application's only pod.
 func (s *scene) only(c *fleet.Cluster) corev1.Pod {
 	s.Helper()
 	all := s.pods(c, "web")
@@ -170,8 +170,8 @@ func TestSidecarSetUpdatesThirtyPodsWithinMaxUnavailable(t *testing.T) {
 	updated(newScene(t), 30, 3)
 }
 
-// updated updates a sidecar and a native one of so many pods, and counts those that are out of service at any time: those that are not ready, and those
-// that run another image than is written.
+// updated updates an ordinary and a native sidecar in that many pods, and counts the pods that are out of service at any time: those that are
+// not ready, and those that run another image than was written.
 func updated(s *scene, pods, most int) {
 	s.Helper()
 	c := env.West
@@ -240,9 +240,9 @@ func updated(s *scene, pods, most int) {
 	}
 }
 
-// TestPodUnavailableBudgetHoldsASidecarSetWhoseSidecarsAreSlowToStop updates the sidecar of five pods, all at once by its own budget, to an image
-// that can't be pulled. The old container serves for longer than a budget remembers what it has allowed, so what counts is that its
-// kubelet has not caught up.
+// TestPodUnavailableBudgetHoldsASidecarSetWhoseSidecarsAreSlowToStop updates the sidecar of five pods to an image that can't be pulled. The
+// SidecarSet's own budget allows all at once. The old container serves for longer than a budget remembers its grants, so what counts is that
+// its kubelet has not caught up.
 func TestPodUnavailableBudgetHoldsASidecarSetWhoseSidecarsAreSlowToStop(t *testing.T) {
 	lab.Full(t)
 	t.Parallel()

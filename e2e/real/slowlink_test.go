@@ -36,13 +36,13 @@ const (
 	slow = 8 * mebibyte
 )
 
-// link is a registry behind a link whose rate can change. Its images have one layer, of random bytes.
+// link is a registry behind a link with a variable rate. Its images have one layer of random bytes.
 type link struct {
 	testing.TB
 
 	dir  string
 	rate *rate.Limiter
-	// sent counts bytes of layers.
+	// sent counts the bytes of layers.
 	sent atomic.Int64
 	mux  *http.ServeMux
 }
@@ -61,7 +61,7 @@ func newLink(tb testing.TB) *link {
 	return l
 }
 
-// slow limits the rate of all pulls together, and fast does not.
+// slow limits the total rate of all pulls. fast removes the limit.
 func (l *link) slow() { l.rate.SetLimit(slow) }
 func (l *link) fast() { l.rate.SetLimit(rate.Inf) }
 
@@ -111,7 +111,7 @@ func (l *link) layer(file string, size int64) string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-// blob serves a value in JSON.
+// blob serves a value as JSON.
 func (l *link) blob(name string, value any) []byte {
 	l.Helper()
 	data, err := json.Marshal(value)
@@ -142,7 +142,7 @@ func (w throttled) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// begun creates a job with two nodes, and returns it when the link has sent a part of what both need.
+// begun creates a job for two nodes, and returns it when the link has sent a part of what both need.
 func (s *scene) begun(l *link, name, image string) *appsv1beta1.ImagePullJob {
 	s.Helper()
 	job := &appsv1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1beta1.ImagePullJobSpec{
@@ -159,8 +159,8 @@ func (s *scene) begun(l *link, name, image string) *appsv1beta1.ImagePullJob {
 	return job
 }
 
-// TestImagesArePulledOverASlowLinkThoughTheRuntimeIsKilledAndANodeRebooted has 1 GiB pulled with a time-out that is too short, and then in
-// time; one image while the container runtime of a node is killed, and one while a node loses its power.
+// TestImagesArePulledOverASlowLinkThoughTheRuntimeIsKilledAndANodeRebooted pulls 1 GiB, first with a timeout that is too short and then in
+// time. It then pulls one image while the container runtime of a node is killed, and one while a node loses its power.
 func TestImagesArePulledOverASlowLinkThoughTheRuntimeIsKilledAndANodeRebooted(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)

@@ -23,8 +23,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// TestAdvancedCronJobRunsJobsInBothVersions has one of Jobs in v1alpha1, which is paused, and one of BroadcastJobs in v1beta1, whose jobs go
-// after their TTL. What has run stays in the status.
+// TestAdvancedCronJobRunsJobsInBothVersions uses one in v1alpha1 with Jobs, which is paused, and one in v1beta1 with BroadcastJobs, whose
+// jobs are deleted after their TTL. The status keeps what has run.
 func TestAdvancedCronJobRunsJobsInBothVersions(t *testing.T) {
 	s := parallel(t)
 	pods := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
@@ -47,7 +47,7 @@ func TestAdvancedCronJobRunsJobsInBothVersions(t *testing.T) {
 	require.NoError(t, env.East.Client.Create(s.ctx, alpha))
 	require.Equal(t, int32(3), *alpha.Spec.SuccessfulJobsHistoryLimit, "defaults are set in v1alpha1 too")
 	comes(s, &appsv1beta1.AdvancedCronJob{}, "alpha", succeeded(2))
-	// As kubectl patch: on a busy machine an update could conflict with the status of each second, again and again.
+	// Patch as kubectl does: on a busy machine, an update could conflict again and again with the status that is written each second.
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":true}}`))
 	require.NoError(t, env.East.Client.Patch(s.ctx, alpha, patch))
 	is := comes(s, &appsv1beta1.AdvancedCronJob{}, "alpha", func(c *appsv1beta1.AdvancedCronJob) bool {
@@ -69,7 +69,7 @@ func TestAdvancedCronJobRunsJobsInBothVersions(t *testing.T) {
 	require.NoError(t, env.East.Client.Delete(s.ctx, is))
 }
 
-// TestAdvancedCronJobRunsInTheClusterThatAPropagationNames moves one from east to west.
+// TestAdvancedCronJobRunsInTheClusterThatAPropagationNames moves an AdvancedCronJob from east to west.
 func TestAdvancedCronJobRunsInTheClusterThatAPropagationNames(t *testing.T) {
 	s := parallel(t)
 	s.teach("apps.kruise.io_advancedcronjobs.yaml")

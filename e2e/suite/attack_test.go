@@ -46,7 +46,7 @@ func TestAttack06ClusterThatIsClosedToANamespaceIsEmptied(t *testing.T) {
 	})
 }
 
-// A member that is restored from a backup has lines in its ledger, and their objects, for rows that the hub has withdrawn since.
+// A member restored from a backup has entries in its ledger, and their objects, for rows that the hub has withdrawn since.
 func TestAttack15ObjectsWithoutARowAreCountedAndDecidedOn(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 2, in("east", "2"), in("west", "0")))
@@ -60,7 +60,7 @@ func TestAttack15ObjectsWithoutARowAreCountedAndDecidedOn(t *testing.T) {
 		}
 	}
 	require.NotNil(t, lost)
-	// As in a member that is restored: the line and the object are there, and the hub has no row.
+	// As in a restored member: the entry and the object exist, and the hub has no row.
 	ghost := &fleetv1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: "uniteddeployment-ghost"}, Spec: lost.Spec}
 	ghost.Spec.Row.Name, ghost.Spec.Object.Name, ghost.Spec.Object.UID = ghost.Name, "ghost", "gone"
 	require.NoError(t, env.East.Client.Create(t.Context(), ghost))

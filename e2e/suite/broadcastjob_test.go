@@ -22,7 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// broadcastJob waits until a job in east has a phase, and its pods have succeeded on so many nodes.
+// broadcastJob waits until a job in east has a phase, and its pods have succeeded on that many nodes.
 func (s *scene) broadcastJob(name string, phase appsv1beta1.BroadcastJobPhase, succeeded int32) *appsv1beta1.BroadcastJob {
 	s.Helper()
 	return comes(s, &appsv1beta1.BroadcastJob{}, name, func(job *appsv1beta1.BroadcastJob) bool {
@@ -30,7 +30,7 @@ func (s *scene) broadcastJob(name string, phase appsv1beta1.BroadcastJobPhase, s
 	})
 }
 
-// nodesOf are the nodes of the pods of a job, each once.
+// nodesOf returns the nodes of a job's pods, each once.
 func (s *scene) nodesOf(job string) map[string]corev1.PodPhase {
 	s.Helper()
 	list := &corev1.PodList{}
@@ -43,13 +43,13 @@ func (s *scene) nodesOf(job string) map[string]corev1.PodPhase {
 	return out
 }
 
-// TestBroadcastJobRunsOnEachNodeInBothVersions has a job in each version: one that completes, is changed in the other version and deleted
+// TestBroadcastJobRunsOnEachNodeInBothVersions uses one job in each version: one that completes, is changed in the other version and deleted
 // after its TTL, and one that never completes, is paused by a failure and resumed.
 func TestBroadcastJobRunsOnEachNodeInBothVersions(t *testing.T) {
 	s := parallel(t)
 	nodes := &corev1.NodeList{}
 	require.NoError(t, env.East.Client.List(s.ctx, nodes))
-	// Other tests cordon and add nodes meanwhile: these jobs are for two nodes.
+	// Other tests cordon and add nodes meanwhile, so these jobs are for two nodes.
 	all := []string{nodes.Items[0].Name, nodes.Items[1].Name}
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "scan", Image: "registry.example/scan:1.0"}},
@@ -100,7 +100,7 @@ func TestBroadcastJobRunsOnEachNodeInBothVersions(t *testing.T) {
 	require.NoError(t, env.East.Client.Delete(s.ctx, is))
 }
 
-// TestBroadcastJobIsPropagated has one on a hub to which the CRD was applied, without a controller. One with a TTL is not placed.
+// TestBroadcastJobIsPropagated uses a hub to which the CRD was applied, without a controller. A job with a TTL is not placed.
 func TestBroadcastJobIsPropagated(t *testing.T) {
 	s := parallel(t)
 	s.teach("apps.kruise.io_broadcastjobs.yaml")

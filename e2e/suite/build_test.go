@@ -15,7 +15,7 @@ const (
 	imageNew = "registry.example/app:2.0"
 )
 
-// united is a UnitedDeployment of CloneSets that are updated in place, half of their pods at a time.
+// united returns a UnitedDeployment of CloneSets that are updated in place, half of their pods at a time.
 func united(name string, replicas int32, subsets ...appsv1beta1.Subset) *appsv1beta1.UnitedDeployment {
 	labels := map[string]string{"app": name}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
@@ -43,7 +43,7 @@ func united(name string, replicas int32, subsets ...appsv1beta1.Subset) *appsv1b
 	}
 }
 
-// in is a subset that is named after its cluster. With a share of "" it gets the rest.
+// in returns a subset that is named after its cluster. With share "" it gets the rest.
 func in(cluster, share string) appsv1beta1.Subset {
 	s := appsv1beta1.Subset{Name: cluster, Cluster: cluster}
 	if share != "" {
@@ -52,7 +52,7 @@ func in(cluster, share string) appsv1beta1.Subset {
 	return s
 }
 
-// between is a subset with elastic bounds; -1 omits one.
+// between returns a subset with elastic bounds. -1 omits a bound.
 func between(cluster string, least, most int) appsv1beta1.Subset {
 	s := appsv1beta1.Subset{Name: cluster, Cluster: cluster}
 	if least >= 0 {
@@ -86,7 +86,7 @@ func condition(ud *appsv1beta1.UnitedDeployment, kind appsv1beta1.UnitedDeployme
 	return appsv1beta1.UnitedDeploymentCondition{Type: kind, Status: "absent"}
 }
 
-// bySelector is a subset in every cluster with labels.
+// bySelector returns a subset in every cluster with the labels.
 func bySelector(name string, labels map[string]string) appsv1beta1.Subset {
 	return appsv1beta1.Subset{Name: name, ClusterSelector: &metav1.LabelSelector{MatchLabels: labels}}
 }

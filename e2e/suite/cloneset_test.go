@@ -24,7 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// applyNaming applies an example of a CloneSet to east, with names in podsToDelete.
+// applyNaming applies an example CloneSet to east, with names in podsToDelete.
 func (s *scene) applyNaming(example string, names ...string) {
 	s.Helper()
 	_, err := env.East.ApplyFile(s.ctx, env.Example(example), func(o *unstructured.Unstructured) {
@@ -56,7 +56,7 @@ func (s *scene) stayed(before, after map[string]corev1.Pod, gone ...string) {
 	}
 }
 
-// anyTwo are two names.
+// anyTwo returns two names.
 func anyTwo(of map[string]corev1.Pod) []string {
 	var names []string
 	for name := range of {
@@ -66,9 +66,9 @@ func anyTwo(of map[string]corev1.Pod) []string {
 	return names[:2]
 }
 
-// away watches the pods of an app in east; the returned function stops that and returns how many pods at most an update kept out
-// of service at a time: from when it set their readiness gate to False until they were ready again. A pod that is unready
-// for another reason does not count.
+// away watches the pods of an app in east. The returned function stops watching, and returns how many pods at most an update kept out of
+// service at a time: from when it set their readiness gate to False until they were ready again. Pods that are unready for another reason
+// don't count.
 func (s *scene) away(app string) func() int {
 	s.Helper()
 	out, most := map[string]bool{}, 0
@@ -91,7 +91,7 @@ func gateClosed(p *corev1.Pod) bool {
 	})
 }
 
-// TestCloneSetDemo goes through the examples cloneset-demo-*.yaml, as a reader of the docs does.
+// TestCloneSetDemo follows the examples cloneset-demo-*.yaml, like a reader of the docs.
 func TestCloneSetDemo(t *testing.T) {
 	s := parallel(t)
 	s.apply(env.East, "cloneset-demo-1-create.yaml")
@@ -159,8 +159,7 @@ func TestCloneSetDemo(t *testing.T) {
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 }
 
-// TestCloneSetIsScaledByItsSubresource scales as an autoscaler does, in the version that the object was written in and in
-// the other one.
+// TestCloneSetIsScaledByItsSubresource scales as an autoscaler does, in the version in which the object was written and in the other one.
 func TestCloneSetIsScaledByItsSubresource(t *testing.T) {
 	s := parallel(t)
 	s.apply(env.East, "cloneset-v1alpha1.yaml")
@@ -194,7 +193,7 @@ func TestCloneSetIsScaledByItsSubresource(t *testing.T) {
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 }
 
-// truncated waits until a CloneSet of east is complete and podsToDelete is empty.
+// truncated waits until a CloneSet in east is complete and podsToDelete is empty.
 func (s *scene) truncated(name string, replicas int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -260,7 +259,7 @@ func TestCloneSetFollowsItsOrderAndReportsThatItIsComplete(t *testing.T) {
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 }
 
-// progressing waits until the condition Progressing of a CloneSet of east is True for a reason.
+// progressing waits until the condition Progressing of a CloneSet in east is True with the given reason.
 func (s *scene) progressing(name, reason string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {

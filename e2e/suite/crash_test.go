@@ -30,8 +30,8 @@ func TestI09AgentKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) 
 	killed(t, func() *fleet.Manager { return env.East.Manager })
 }
 
-// killed kills a manager at random moments of a roll-out and of scaling. Each container is restarted once, for its new
-// image, no pod is recreated, nothing is deleted. Then it is killed once more at rest, and restarts without a write.
+// killed kills a manager at random moments during a rollout and scaling. Each container is restarted once, for its new image, no pod is
+// recreated, and nothing is deleted. Then it kills the manager once more at rest, and the restarted manager writes nothing.
 func killed(t *testing.T, which func() *fleet.Manager) {
 	t.Helper()
 	s := alone(t)
@@ -45,7 +45,7 @@ func killed(t *testing.T, which func() *fleet.Manager) {
 	for i := range kills {
 		require.True(t, pause(t.Context(), time.Duration(moments.IntN(2500))*time.Millisecond))
 		require.NoError(t, which().Kill(t.Context()))
-		if i == 1 { // The hub scales the object while the manager is down, or just started.
+		if i == 1 { // The hub scales the object while the manager is down, or has just started.
 			s.until(func(ctx context.Context) string {
 				ud := &appsv1beta1.UnitedDeployment{}
 				if err := env.Hub.Client.Get(ctx, s.key("web"), ud); err != nil {
@@ -87,7 +87,7 @@ func (s *scene) orRestart(ctx context.Context, m *fleet.Manager, err error) stri
 	return err.Error()
 }
 
-// begins reports whether a write is one of a manager that becomes leader: of its Lease, or of the event about it.
+// begins reports whether a manager makes a write because it becomes the leader: to its Lease, or the event about it.
 func begins(w fleet.Write) bool {
 	return w.Verb == "create" && (w.Resource == "leases.coordination.k8s.io" || w.Resource == "events" || w.Resource == "events.events.k8s.io")
 }
@@ -109,7 +109,7 @@ func (s *scene) leads(m *fleet.Manager, since time.Time) {
 	})
 }
 
-// withoutWebhooks removes the webhooks of a cluster, because their manager is down; the returned function restores them.
+// withoutWebhooks removes the webhooks of a cluster because their manager is down. The returned function restores them.
 func (s *scene) withoutWebhooks(c *fleet.Cluster) (restore func()) {
 	s.Helper()
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}

@@ -22,8 +22,8 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// TestASecretIsDistributedToClusters has one Secret for 20 namespaces of east, which pulls, and of west, to which the hub pushes, by the
-// rights and within the limits of their charts. A third cluster is named before it exists.
+// TestASecretIsDistributedToClusters distributes one Secret to 20 namespaces in east, which pulls, and in west, to which the hub pushes, with
+// the permissions and within the limits of their charts. A third cluster is named before it exists.
 func TestASecretIsDistributedToClusters(t *testing.T) {
 	s := parallel(t)
 	const namespaces = 20
@@ -58,7 +58,7 @@ func TestASecretIsDistributedToClusters(t *testing.T) {
 	t.Cleanup(func() {
 		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(context.WithoutCancel(s.ctx), rd)))
 	})
-	// distributed waits until the namespaces of these clusters have the Secret, and the status on the hub says so.
+	// distributed waits until the namespaces in these clusters have the Secret, and the status on the hub reports this.
 	distributed := func(password string, clusters ...*fleet.Cluster) {
 		t.Helper()
 		s.until(func(ctx context.Context) string {
@@ -77,7 +77,7 @@ func TestASecretIsDistributedToClusters(t *testing.T) {
 				return err.Error()
 			}
 			n := int32(namespaces * len(clusters))
-			stale := rd.Status.StaleClusters // One may be slow for a moment.
+			stale := rd.Status.StaleClusters // One cluster may be slow for a moment.
 			if rd.Status.Desired != n || rd.Status.Succeeded != n || stale > 0 || rd.Status.ObservedGeneration != rd.Generation {
 				return fmt.Sprintf("%+v", rd.Status)
 			}

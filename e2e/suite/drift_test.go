@@ -24,7 +24,7 @@ func TestDriftInAMemberIsRevertedAndReported(t *testing.T) {
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")
 
-	// A drift is reported once, and the next report has the state after it.
+	// A drift is reported once. The next report has the state after it.
 	reported := s.onceRow(ud, "east", "the drift", func(row *fleetv1alpha1.MemberWork) bool {
 		return slices.Contains(row.Status.Drift, "spec.replicas")
 	})
@@ -90,7 +90,7 @@ func TestObjectOfAnotherOwnerIsNotTouched(t *testing.T) {
 	s.quiet()
 	require.Equal(t, before.ResourceVersion, s.slice(env.East, "web").ResourceVersion, "not one write")
 
-	// The remedy: remove it, and the hub's is created.
+	// The remedy is to remove it. Then the hub's object is created.
 	require.NoError(t, env.East.Client.Delete(t.Context(), before))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 }
@@ -130,7 +130,7 @@ func TestI11ObjectThatOthersRecreatedIsNotDeleted(t *testing.T) {
 	agents := env.East.Manager
 	require.NoError(t, agents.Stop(t.Context()))
 
-	// While the agent is down a user deletes its object and creates one of the same name. The webhooks are down too.
+	// While the agent is down, a user deletes its object and creates another one with the same name. The webhooks are down too.
 	restore := s.withoutWebhooks(env.East)
 	slice := s.slice(env.East, "web")
 	slice.Finalizers = nil

@@ -22,7 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// dumps waits until a pod of a cluster has a container of a job, and ends it with an exit code, as a kubelet does.
+// dumps waits until a pod in a cluster has a container of a job, and ends it with an exit code, as a kubelet does.
 func (s *scene) dumps(c *fleet.Cluster, pod string, job client.Object, code int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -44,7 +44,7 @@ func (s *scene) dumps(c *fleet.Cluster, pod string, job client.Object, code int3
 	})
 }
 
-// ephemeralJob waits until a job in east has a phase, and its containers have succeeded and failed in so many pods.
+// ephemeralJob waits until a job in east has a phase, and its containers have succeeded and failed in that many pods.
 func (s *scene) ephemeralJob(name string, phase appsv1alpha1.EphemeralJobPhase, succeeded, failed int32) *appsv1alpha1.EphemeralJob {
 	s.Helper()
 	return comes(s, &appsv1alpha1.EphemeralJob{}, name, func(job *appsv1alpha1.EphemeralJob) bool {
@@ -64,7 +64,7 @@ func dump(namespace, app string) *appsv1alpha1.EphemeralJob {
 	}
 }
 
-// selected creates a pod in a cluster that the job of that name selects, and waits until it has a node.
+// selected creates a pod in a cluster that the job with that name selects, and waits until it has a node.
 func (s *scene) selected(c *fleet.Cluster, name, job string) {
 	s.Helper()
 	p := bare(s.namespace, name)
@@ -78,8 +78,8 @@ func (s *scene) selected(c *fleet.Cluster, name, job string) {
 	})
 }
 
-// TestEphemeralJobRunsInOnePodAfterTheOther has a job that is for two of three pods, is extended to a third one, ends although one has
-// failed, and is deleted after its TTL, with OpenKruise's finalizer.
+// TestEphemeralJobRunsInOnePodAfterTheOther uses a job for two of three pods. It is extended to a third one, ends although one has failed,
+// and is deleted after its TTL, with OpenKruise's finalizer.
 func TestEphemeralJobRunsInOnePodAfterTheOther(t *testing.T) {
 	s := parallel(t)
 	for _, name := range []string{"a", "b", "c"} {
@@ -107,7 +107,7 @@ func TestEphemeralJobRunsInOnePodAfterTheOther(t *testing.T) {
 	require.Len(t, pod.Spec.EphemeralContainers, 1, "nothing takes it out again")
 }
 
-// TestEphemeralJobIsPropagated has one on a hub to which the CRD was applied, without a controller. One with a TTL is not placed.
+// TestEphemeralJobIsPropagated uses a hub to which the CRD was applied, without a controller. A job with a TTL is not placed.
 func TestEphemeralJobIsPropagated(t *testing.T) {
 	s := parallel(t)
 	s.teach("apps.kruise.io_ephemeraljobs.yaml")

@@ -36,7 +36,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.text = append(w.text, text)
 }
 
-// but returns the warnings except those about feature gates that the example requires to be on.
+// but returns the warnings except those about feature gates that the example says must be on.
 func (w *warnings) but(example string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,7 +49,7 @@ func (w *warnings) all() string {
 	return strings.Join(w.text, "\n")
 }
 
-// manifests lists those in a folder of e2e/examples.
+// manifests lists the manifests in a folder of e2e/examples.
 func manifests(t *testing.T, folder string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(env.Root, "e2e", "examples", folder, "*.yaml"))
@@ -66,7 +66,7 @@ func overClusters(o *unstructured.Unstructured) bool {
 	})
 }
 
-// clusterOf is the cluster that an example's object is for: a member for workloads, otherwise the hub.
+// clusterOf returns the cluster for an example's object: a member for workloads, otherwise the hub.
 func clusterOf(o *unstructured.Unstructured) *fleet.Cluster {
 	if _, placed := o.GetLabels()[keys.FleetTemplate]; placed || overClusters(o) {
 		return env.Hub
@@ -81,11 +81,11 @@ func clusterOf(o *unstructured.Unstructured) *fleet.Cluster {
 	return env.Hub
 }
 
-// ofHub reports whether an example is for the hub, though members have the kind too.
+// ofHub reports whether an example is for the hub although members have its kind too.
 func ofHub(file string) bool { return strings.HasPrefix(filepath.Base(file), "distribute-") }
 
-// TestInvalidExamplesAreAnsweredAsExpected applies each manifest of e2e/examples/invalid, in a dry run: workloads in a
-// member, everything else on the hub. The first line of each is the expected answer: "# refused: TEXT" or "# warned: TEXT".
+// TestInvalidExamplesAreAnsweredAsExpected applies each manifest in e2e/examples/invalid in a dry run: workloads in a member, everything else
+// on the hub. The first line of each manifest is the expected answer: "# refused: TEXT" or "# warned: TEXT".
 func TestInvalidExamplesAreAnsweredAsExpected(t *testing.T) {
 	s := parallel(t)
 	files := manifests(t, "invalid")
@@ -154,12 +154,12 @@ func TestValidExamplesAreAcceptedWithoutAWarning(t *testing.T) {
 					o.SetNamespace(s.namespace)
 				}
 				err = user.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("user"), client.ForceOwnership, client.DryRunAll)
-				if filepath.Base(file) == "membercluster-cluster-api.yaml" { // This hub has the chart's default; hub/cluster tests it with the value.
+				if filepath.Base(file) == "membercluster-cluster-api.yaml" { // This hub has the chart's default. hub/cluster tests it with the value.
 					require.ErrorContains(t, err, "add it to clusterAPI.namespaces")
 					continue
 				}
 				require.NoError(t, err)
-				if filepath.Base(file) == "placed-cloneset.yaml" { // What places it is not stored in a dry run.
+				if filepath.Base(file) == "placed-cloneset.yaml" { // The object that places it is not stored in a dry run.
 					require.Contains(t, heard.all(), "nothing on a hub runs this CloneSet")
 					continue
 				}

@@ -153,7 +153,7 @@ func TestClusterThatIsNotAcceptedGetsNothing(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// userOf returns the user of a member.
+// userOf returns the user name of a member.
 func userOf(t *testing.T, cluster string) string {
 	t.Helper()
 	mc := &fleetv1alpha1.MemberCluster{}
@@ -161,7 +161,7 @@ func userOf(t *testing.T, cluster string) string {
 	return fleetv1alpha1.User(cluster, mc.UID)
 }
 
-// request is a certificate request; empty fields are as the approver expects them.
+// request is a certificate request. Empty fields get the values that the approver expects.
 type request struct {
 	cluster, uid    string
 	name, user      string
@@ -222,7 +222,7 @@ func (s *scene) ask(as *rest.Config, r request) certificatesv1.RequestConditionT
 	return kind
 }
 
-// tryAsk is ask for users who may not even create a request.
+// tryAsk is ask for users who may not even be allowed to create a request.
 func (s *scene) tryAsk(as *rest.Config, r request) (certificatesv1.RequestConditionType, error) {
 	s.Helper()
 	csr := r.make(s.T)
@@ -248,7 +248,7 @@ func (s *scene) tryAsk(as *rest.Config, r request) (certificatesv1.RequestCondit
 	return csr.Status.Conditions[0].Type, nil
 }
 
-// bearer is a client of the hub with a token.
+// bearer returns a client configuration for the hub with a token.
 func bearer(token string) *rest.Config {
 	cfg := rest.AnonymousClientConfig(env.Hub.Config)
 	cfg.BearerToken, cfg.QPS = token, -1
@@ -268,11 +268,11 @@ func TestI33JoinTokenIsForOneClusterAndOneJoin(t *testing.T) {
 	require.Equal(t, certificatesv1.CertificateApproved, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"}))
 	require.Equal(t, "0-0-0-a", s.cluster("guest-a").Spec.Identity.ClusterUID, "the first join sets the cluster's identity")
 
-	// An agent that crashed before it stored its certificate requests again; no other cluster can.
+	// An agent that crashed before it stored its certificate requests one again. No other cluster can.
 	require.Equal(t, certificatesv1.CertificateApproved, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"}))
 	require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-c"}))
 
-	// After the first renewal of the Lease the token is invalid: its account is deleted, or is annotated.
+	// After the first renewal of the Lease the token is invalid: its account is deleted or annotated.
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fleetv1alpha1.Namespace("guest-a"), Name: fleetv1alpha1.MemberLease,
 	}}
@@ -314,7 +314,7 @@ func TestI33JoinTokenExpires(t *testing.T) {
 	require.True(t, apierrors.IsUnauthorized(err), "%v", err)
 }
 
-// ticket creates a token with the plugin, and waits until the hub has bound its rights.
+// ticket creates a token with the plugin, and waits until the hub has bound its permissions.
 func (s *scene) ticket(cluster string) string {
 	s.Helper()
 	ticket, err := env.Ticket(s.ctx, cluster)
@@ -338,7 +338,7 @@ func (s *scene) ticket(cluster string) string {
 	return ticket.Token
 }
 
-// aged is a token that expired an hour ago: Kubernetes issues none for less than ten minutes.
+// aged returns a token that expired an hour ago: Kubernetes issues none for less than ten minutes.
 func aged(t *testing.T, token string) string {
 	t.Helper()
 	parts := strings.Split(token, ".")

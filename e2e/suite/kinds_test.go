@@ -22,10 +22,10 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// TestAKindThatAMemberLacksIsPlacedWhenItComes has rows as the hub writes them, of a kind that hub.kinds of the member's chart allows.
+// TestAKindThatAMemberLacksIsPlacedWhenItComes uses rows as the hub writes them, for a kind that hub.kinds in the member's chart allows.
 func TestAKindThatAMemberLacksIsPlacedWhenItComes(t *testing.T) {
 	s := parallel(t)
-	// The rows are the test's own, so it does what the hub does with them.
+	// The rows belong to the test, so it does what the hub does with them.
 	row := func(name string, apply *fleetv1alpha1.WorkApply) *fleetv1alpha1.MemberWork {
 		row := &fleetv1alpha1.MemberWork{
 			ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.Namespace("east"), Name: "widget-" + name, Finalizers: []string{keys.FleetRow}},
@@ -135,7 +135,7 @@ func TestAKindThatAMemberLacksIsPlacedWhenItComes(t *testing.T) {
 	}
 }
 
-// TestAttack22RowsOfKindsThatAPullMemberDoesNotAllow has rows as a hub writes them that was taken over: the manager of a pull member may write
+// TestAttack22RowsOfKindsThatAPullMemberDoesNotAllow uses rows as a compromised hub could write them: the manager of a pull member may write
 // these kinds, and its agent may not.
 func TestAttack22RowsOfKindsThatAPullMemberDoesNotAllow(t *testing.T) {
 	s := parallel(t)

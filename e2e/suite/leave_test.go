@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// leave lets a member leave and waits until the hub has released it.
+// leave makes a member leave and waits until the hub has released it.
 func (s *scene) leave(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy, timeout int32) {
 	s.Helper()
 	s.changeCluster(c.Name, func(mc *fleetv1alpha1.MemberCluster) {
@@ -40,7 +40,7 @@ func (s *scene) leave(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy, timeou
 	})
 }
 
-// forgotten checks that the hub keeps nothing of a member that left, except the right to read its tombstone.
+// forgotten checks that the hub keeps nothing about a member that left, except the permission to read its tombstone.
 func (s *scene) forgotten(cluster string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -87,7 +87,7 @@ func (s *scene) released(c *fleet.Cluster) {
 	})
 }
 
-// In the gate a push member keeps its objects, and below a pull member deletes them.
+// The gate tests a push member that keeps its objects, and below a pull member that deletes them.
 func TestI12LeaveWithOrphanLeavesNoMetadata(t *testing.T) {
 	for _, c := range env.Members() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestI12LeaveWithOrphanLeavesNoMetadata(t *testing.T) {
 			s.noDeletes(mark)
 			s.forgotten(c.Name)
 
-			// The hub's object names a cluster that is gone, and reports it; what was orphaned belongs to the user now.
+			// The hub's object names a cluster that is gone, and reports this. What was orphaned belongs to the user now.
 			require.NotEqual(t, corev1.ConditionFalse, condition(s.get("web"), appsv1beta1.SubsetFailure).Status)
 			s.remove("web")
 			left = s.slice(c, "web")
@@ -153,7 +153,7 @@ func (s *scene) tombstoned(uid types.UID, policy fleetv1alpha1.LeavePolicy) clie
 	return key
 }
 
-// followed checks that a member that was unreachable handled its two pods of web by the policy.
+// followed checks that a member that was unreachable has handled its two pods of web according to the policy.
 func (s *scene) followed(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
 	s.Helper()
 	left := s.slice(c, "web")
@@ -191,7 +191,7 @@ func TestI12MemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 }
 
 func TestI12PushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
-	lab.Full(t) // Of the hub's part there is an integration test, and a pull member has the same here.
+	lab.Full(t) // An integration test covers the hub's part, and a pull member is tested the same way here.
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {
 			s := alone(t)

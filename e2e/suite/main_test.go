@@ -13,18 +13,19 @@ import (
 // env is the fleet that all tests share.
 var env *fleet.Fleet
 
-// heartbeat is fast, so that tests of members that do not answer take seconds.
+// heartbeat is fast, so that tests with unresponsive members take seconds.
 var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 2, FailAfterSeconds: 4, RecoverAfterSeconds: 3}
 
-// patient is a heartbeat that tolerates a busy machine, where an apiserver takes seconds to answer, and the time until the Lease of a
-// manager that was killed expires. A third of the Lease is the time that an apiserver has to say that it is ready.
+// patient is a heartbeat that tolerates a busy machine, where an apiserver takes seconds to answer, and the time until the Lease of a killed
+// manager expires. An apiserver has a third of the Lease's duration to report that it is ready.
 var patient = fleetv1alpha1.Heartbeat{LeaseSeconds: 9, FailAfterSeconds: 40, RecoverAfterSeconds: 3}
 
 func TestMain(m *testing.M) {
 	o := fleet.Options{
 		Prefix: "e2e-", Heartbeat: &heartbeat, Volumes: true,
 		MemberGates: []string{"ImagePullJobGate=true", "ResourceDistributionGate=true", "ResourcesDeletionProtection=true"},
-		// As by the chart: the first is its default. NodeImages are created with the nodes, and not while the first tests want to see no write.
+		// As in the chart, where the first one is the default. NodeImages are created with the nodes, and not while the first tests expect no
+		// writes.
 		MemberFlags: []string{
 			"--pod-webhook-ignore-failures=PodUnavailableBudgetAnnotations", "--resourcedistribution-secrets=registry", "--imagepulljob-secrets=registry",
 			"--nodeimage-creation-delay=0s",

@@ -20,11 +20,11 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// short is an outage that is shorter than failAfter.
+// short is an outage shorter than failAfter.
 const short = 2 * time.Second
 
 func TestI15ShortOutageOfAMemberChangesNothing(t *testing.T) {
-	lab.Full(t) // It waits; hub/cluster has the same with a clock of its own.
+	lab.Full(t) // It waits. hub/cluster tests the same with its own clock.
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
@@ -100,7 +100,7 @@ func TestI16MemberThatRecoversDoesNotFlap(t *testing.T) {
 	s.noDeletes(mark)
 }
 
-// There is no failover yet. This is what one must not do where most members are gone, as the fault is likely to be elsewhere.
+// There is no failover yet. This is what failover must not do when most members are gone, because then the fault is likely elsewhere.
 func TestI17MostMembersUnreachableAtOnceMoveNothing(t *testing.T) {
 	lab.Full(t)
 	s := alone(t)
@@ -237,11 +237,11 @@ func TestI18HubThatWasDownMarksNoMemberUnreachable(t *testing.T) {
 }
 
 func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
-	lab.Full(t) // The status of a hub's object is a pure function of its rows.
+	lab.Full(t) // The status of an object on the hub is a pure function of its rows.
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
-	// The hub still reaches west, but no controller there reconciles what it applies.
+	// The hub still reaches west, but no controller there reconciles what the hub applies.
 	require.NoError(t, env.West.Manager.Stop(t.Context()))
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 4; image(ud, imageNew) })
 	s.until(func(context.Context) string {
@@ -267,12 +267,12 @@ func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
 }
 
 func TestI13RemovingALabelOfAClusterDoesNotEmptyItAtOnce(t *testing.T) {
-	lab.Full(t) // hub/row and hub/uniteddeployment pause withdrawals with a client in memory.
+	lab.Full(t) // hub/row and hub/uniteddeployment test the pause of withdrawals with a fake client.
 	s := alone(t)
 	const objects = 14
 	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels["mass"] = "yes" })
 	s.changeCluster("west", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels["mass"] = "yes" })
-	// Restart the hub's count: it does not count for a while after a test had to allow deletes.
+	// Restart the hub's count: after a test had to allow deletions, the hub doesn't count for a while.
 	require.NoError(t, env.Hub.Manager.Stop(t.Context()))
 	require.NoError(t, env.Hub.Manager.Start(t.Context()))
 	t.Cleanup(func() {
@@ -295,5 +295,5 @@ func TestI13RemovingALabelOfAClusterDoesNotEmptyItAtOnce(t *testing.T) {
 	slices := &appsv1beta1.UnitedDeploymentList{}
 	require.NoError(t, env.East.Client.List(t.Context(), slices, client.InNamespace(s.namespace)))
 	require.GreaterOrEqual(t, len(slices.Items), objects-10, "at most ten may go within a minute")
-	// The remedies are to restore the label or to remove the annotation. The test's end does both.
+	// The remedies are to restore the label or to remove the annotation. The end of the test does both.
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestCloneSetIsPlacedByAWorkloadSpread fills two zones of east, and west with the rest; scaling in empties west first, and the
-// workload outlives its WorkloadSpread.
+// TestCloneSetIsPlacedByAWorkloadSpread fills two zones of east, and west with the rest. Scaling in empties west first, and the workload
+// outlives its WorkloadSpread.
 func TestCloneSetIsPlacedByAWorkloadSpread(t *testing.T) {
 	s := parallel(t)
 	for _, example := range []string{"spread-over-clusters.yaml", "placed-cloneset.yaml"} {
@@ -79,7 +79,7 @@ func TestCloneSetIsPlacedByAWorkloadSpread(t *testing.T) {
 	s.empty(s.namespace, env.East)
 }
 
-// TestDeploymentThatIsATemplateMakesNoReplicaSet has kube-controller-manager on the hub, and creates the Deployment first.
+// TestDeploymentThatIsATemplateMakesNoReplicaSet runs kube-controller-manager on the hub, and creates the Deployment first.
 func TestDeploymentThatIsATemplateMakesNoReplicaSet(t *testing.T) {
 	s := parallel(t)
 	labels := map[string]string{"app": "web"}
@@ -153,7 +153,7 @@ func TestWorkloadSpreadKeepsThePodsOfAFullClusterThatIsDark(t *testing.T) {
 	require.GreaterOrEqual(t, kept, 7, "one pod of west has gone with the scale-in, and none was replaced")
 }
 
-// overflowing is a CloneSet of eight pods, of which east runs four and west the rest.
+// overflowing is a CloneSet with eight pods: east runs four, and west the rest.
 type overflowing struct {
 	*scene
 
@@ -161,7 +161,7 @@ type overflowing struct {
 	ws  *appsv1beta1.WorkloadSpread
 }
 
-// overflow lets each node run one pod, so that two zones of east run four of the six that they may have.
+// overflow limits each node to one pod, so that two zones in east run four of the six pods that they may have.
 func overflow(t *testing.T) *overflowing {
 	t.Helper()
 	s := alone(t)
@@ -224,7 +224,7 @@ func overflow(t *testing.T) *overflowing {
 	return o
 }
 
-// placed waits until the subsets run so many pods, by what the hub reports, and east is stale or not.
+// placed waits until the hub reports that many pods for the subsets, and east is stale or not.
 func (s *overflowing) placed(stale bool, want shares) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {

@@ -24,7 +24,7 @@ import (
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 )
 
-// remembered waits until so many pods are remembered in east.
+// remembered waits until that many pods are remembered in east.
 func (s *scene) remembered(name string, pods int) *appsv1beta1.PersistentPodState {
 	s.Helper()
 	return comes(s, &appsv1beta1.PersistentPodState{}, name, func(pps *appsv1beta1.PersistentPodState) bool {
@@ -32,7 +32,7 @@ func (s *scene) remembered(name string, pods int) *appsv1beta1.PersistentPodStat
 	})
 }
 
-// next deletes a pod in east and waits for the next one of its name to be scheduled.
+// next deletes a pod in east and waits until the next one with the same name is scheduled.
 func (s *scene) next(name string) *corev1.Pod {
 	s.Helper()
 	was := &corev1.Pod{}
@@ -63,7 +63,7 @@ func TestPersistentPodStateBringsPodsBack(t *testing.T) {
 	})
 }
 
-// bare is a pod that no workload makes.
+// bare returns a pod without a workload.
 func bare(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": "bare"}},
@@ -71,7 +71,7 @@ func bare(namespace, name string) *corev1.Pod {
 	}
 }
 
-// another creates one more namespace, with a name that begins as the scene's; it is removed at the end.
+// another creates one more namespace, whose name starts with the scene's. It is removed at the end.
 func (s *scene) another(name string, labels map[string]string) string {
 	s.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace[:min(len(s.namespace), 50)] + "-" + name, Labels: labels}}
@@ -82,7 +82,7 @@ func (s *scene) another(name string, labels map[string]string) string {
 	return ns.Name
 }
 
-// entries are the entries for pods in both of east's configurations: of what creates pods, and of what ends or changes them.
+// entries returns the entries for pods in both of east's configurations: those for creations, and those for deletions and changes.
 func (s *scene) entries(ctx context.Context) (creations []admissionv1.MutatingWebhook, guards []admissionv1.ValidatingWebhook) {
 	s.Helper()
 	mutating, validating := &admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}
@@ -102,7 +102,7 @@ func (s *scene) entries(ctx context.Context) (creations []admissionv1.MutatingWe
 	return creations, guards
 }
 
-// unsent waits until nothing about a pod is sent to the manager.
+// unsent waits until no requests about pods are sent to the manager.
 func (s *scene) unsent() {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -130,7 +130,7 @@ func (s *scene) run(namespace, name string) *corev1.Pod {
 	return p
 }
 
-// evict evicts a pod of east, and returns the answer: a client repeats the request by itself after a 429, up to ten times.
+// evict evicts a pod in east, and returns the response. A client retries by itself after a 429, up to ten times.
 func (s *scene) evict(p *corev1.Pod) error {
 	s.Helper()
 	kube, err := kubernetes.NewForConfig(env.East.Config)
@@ -139,7 +139,7 @@ func (s *scene) evict(p *corev1.Pod) error {
 		Body(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}).Do(s.ctx).Error()
 }
 
-// pass creates pods in a namespace, and ends them by an eviction and a deletion.
+// pass creates pods in a namespace, and removes them by an eviction and a deletion.
 func (s *scene) pass(namespace string) {
 	s.Helper()
 	require.NoError(s, s.evict(s.run(namespace, "evicted")))
@@ -147,13 +147,13 @@ func (s *scene) pass(namespace string) {
 	s.empty(namespace, env.East)
 }
 
-// TestPersistentPodStateAlonePodsWaitForTheManager: while no manager answers, pods of namespaces without an object that concerns pods
-// are created, evicted and deleted as if nothing were installed. Of others what a PersistentPodState or a PodUnavailableBudget would be
-// asked about is refused, rather than that pods are created elsewhere, or too many are lost.
+// TestPersistentPodStateAlonePodsWaitForTheManager: while no manager answers, pods in namespaces without an object about pods are created,
+// evicted and deleted as if nothing were installed. In other namespaces, requests that a PersistentPodState or a PodUnavailableBudget would
+// judge are rejected, so that no pods are created elsewhere and not too many are lost.
 func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 	s := alone(t)
 	other, guarded := s.another("other", nil), s.another("guarded", nil)
-	s.until(func(ctx context.Context) string { // Without it no pod is created.
+	s.until(func(ctx context.Context) string { // No pod is created without it.
 		for _, namespace := range []string{s.namespace, other, guarded} {
 			if err := env.East.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{}); err != nil {
 				return err.Error()
@@ -226,7 +226,7 @@ func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 		return ""
 	})
 	require.NoError(t, env.East.Manager.Stop(t.Context()))
-	s.until(func(ctx context.Context) string { // An apiserver sees its configuration a moment later.
+	s.until(func(ctx context.Context) string { // An apiserver applies its configuration a moment later.
 		if err := errors.Join(client.IgnoreNotFound(env.East.Client.Delete(ctx, kept)), create(s.namespace, "after")); err != nil {
 			return err.Error()
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
 
-// TestPodProbeMarkerMarksPods writes the results that a node daemon would: simulated nodes have none.
+// TestPodProbeMarkerMarksPods writes the results in place of a node daemon: simulated nodes have none.
 func TestPodProbeMarkerMarksPods(t *testing.T) {
 	s := parallel(t)
 	c := env.East.Client

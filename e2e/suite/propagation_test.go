@@ -26,7 +26,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// patch changes an object in a cluster as somebody else.
+// patch changes an object in a cluster as another client would.
 func (s *scene) patch(c *fleet.Cluster, o client.Object, name, patch string) {
 	s.Helper()
 	o.SetNamespace(s.namespace)
@@ -34,7 +34,7 @@ func (s *scene) patch(c *fleet.Cluster, o client.Object, name, patch string) {
 	require.NoError(s, c.Client.Patch(s.ctx, o, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("somebody")))
 }
 
-// propagated waits until a Propagation says how many places there are, and how many are as desired, and returns it.
+// propagated waits until a Propagation reports how many places there are and how many are as desired, and returns it.
 func (s *scene) propagated(name string, applied, desired int32) *fleetv1alpha1.Propagation {
 	s.Helper()
 	p := &fleetv1alpha1.Propagation{}
@@ -50,7 +50,7 @@ func (s *scene) propagated(name string, applied, desired int32) *fleetv1alpha1.P
 	return p
 }
 
-// teach applies a CRD of the member's chart to the hub, without a controller, until the test ends.
+// teach applies a CRD from the member's chart to the hub, without a controller, until the test ends.
 func (s *scene) teach(file string) {
 	s.Helper()
 	crd, err := env.Hub.ApplyFile(s.ctx, filepath.Join("..", "..", "charts", "member", "files", "crds", file), nil)
@@ -60,7 +60,7 @@ func (s *scene) teach(file string) {
 	})
 }
 
-// createNew creates an object on the hub, whose CRD is new.
+// createNew creates an object on the hub whose CRD is new.
 func (s *scene) createNew(o client.Object) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -71,7 +71,7 @@ func (s *scene) createNew(o client.Object) {
 	})
 }
 
-// says waits until ConfigMap greeting in a cluster has that greeting; "": there is no such ConfigMap.
+// says waits until ConfigMap greeting in a cluster has that greeting. "" means that there is no such ConfigMap.
 func (s *scene) says(c *fleet.Cluster, want string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -89,8 +89,8 @@ func (s *scene) says(c *fleet.Cluster, want string) {
 	})
 }
 
-// TestObjectsArePropagatedAndOverriddenByCluster has the example, in east, which pulls, and in west, to which the hub pushes. Its ConfigMap
-// is not selected: the pod template needs it.
+// TestObjectsArePropagatedAndOverriddenByCluster uses the example, in east, which pulls, and in west, to which the hub pushes. Its ConfigMap
+// is not selected: it is included because the pod template needs it.
 func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 	s := parallel(t)
 	_, err := env.Hub.ApplyFile(s.ctx, env.Example("propagation.yaml"), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })
@@ -138,7 +138,7 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 	s.says(env.East, "hi")
 	s.says(env.West, "moin")
 
-	// An object that is deleted on the hub is withdrawn, and with the Propagation all others are.
+	// An object that is deleted on the hub is withdrawn. With the Propagation, all others are withdrawn.
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "greeting"}}))
 	for _, c := range env.Members() {
 		s.says(c, "")
@@ -163,15 +163,15 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 	require.NoError(t, env.Hub.Client.Get(s.ctx, s.key("greeter"), &appsv1.Deployment{}), "what was selected stays on the hub")
 }
 
-// TestReplicasOfAPropagationAreDividedOverClusters has the example; then other weights, and west is not selected any more. At no time do
-// fewer pods run than are asked for.
+// TestReplicasOfAPropagationAreDividedOverClusters uses the example. Then it changes the weights, and west is no longer selected. At no time
+// do fewer pods run than requested.
 func TestReplicasOfAPropagationAreDividedOverClusters(t *testing.T) {
 	s := parallel(t)
 	_, err := env.Hub.ApplyFile(s.ctx, env.Example("propagation-divided.yaml"), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })
 	require.NoError(t, err)
 	key := s.key("divided")
-	// runs waits until the clusters run so many; -1: there is no such Deployment. The one that shrinks is read first, so that what moves
-	// meanwhile is not missed.
+	// runs waits until the clusters run that many pods. -1 means that there is no such Deployment. It reads the shrinking one first, so that it
+	// doesn't miss what moves meanwhile.
 	had := map[*fleet.Cluster]int32{}
 	runs := func(east, west int32) {
 		t.Helper()
@@ -235,7 +235,7 @@ func TestReplicasOfAPropagationAreDividedOverClusters(t *testing.T) {
 	require.Empty(t, s.pods(env.Hub, "divided"), "nothing runs the template on the hub")
 }
 
-// TestAnObjectThatExistsIsAdoptedOnlyIfAsked also has an object of a kind that only one of the members serves.
+// TestAnObjectThatExistsIsAdoptedOnlyIfAsked also uses an object of a kind that only one of the members serves.
 func TestAnObjectThatExistsIsAdoptedOnlyIfAsked(t *testing.T) {
 	s := parallel(t)
 	config := func(greeting string) *corev1.ConfigMap {
@@ -325,7 +325,7 @@ func TestAnObjectThatExistsIsAdoptedOnlyIfAsked(t *testing.T) {
 	})
 }
 
-// TestASidecarSetGoesToEachClusterWithItsOwnPartition updates one in east first, and then in west, by an override.
+// TestASidecarSetGoesToEachClusterWithItsOwnPartition updates the SidecarSet in east first and then in west, through an override.
 func TestASidecarSetGoesToEachClusterWithItsOwnPartition(t *testing.T) {
 	s := parallel(t)
 	s.teach("apps.kruise.io_sidecarsets.yaml")
@@ -355,7 +355,7 @@ func TestASidecarSetGoesToEachClusterWithItsOwnPartition(t *testing.T) {
 	t.Cleanup(func() {
 		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(context.WithoutCancel(s.ctx), p)))
 	})
-	// counted waits until the SidecarSet in each cluster counts these pods, and those of them that are updated.
+	// counted waits until the SidecarSet in each cluster counts that many pods, and that many updated ones.
 	counted := func(want map[*fleet.Cluster][2]int32) {
 		t.Helper()
 		s.until(func(ctx context.Context) string {
@@ -397,8 +397,8 @@ func TestASidecarSetGoesToEachClusterWithItsOwnPartition(t *testing.T) {
 	}
 }
 
-// TestWhatAUnitedDeploymentNeedsFollowsItsClusters has the example: its ConfigMap is in both clusters before the pods run, leaves west with the
-// subset there, and goes with the object.
+// TestWhatAUnitedDeploymentNeedsFollowsItsClusters uses the example: its ConfigMap is in both clusters before the pods run, leaves west with
+// the subset there, and is deleted with the object.
 func TestWhatAUnitedDeploymentNeedsFollowsItsClusters(t *testing.T) {
 	s := parallel(t)
 	_, err := env.Hub.ApplyFile(s.ctx, env.Example("uniteddeployment-dependencies.yaml"), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })

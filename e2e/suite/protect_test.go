@@ -20,7 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// protected sets the label that protects an object in east from deletion; nil removes it.
+// protected sets the label that protects an object in east from deletion. Nil removes it.
 func (s *scene) protected(o client.Object, value *string) {
 	s.Helper()
 	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{keys.DeleteProtection: value}}})
@@ -28,7 +28,7 @@ func (s *scene) protected(o client.Object, value *string) {
 	require.NoError(s, env.East.Client.Patch(s.ctx, o, client.RawPatch(types.MergePatchType, text)))
 }
 
-// ends waits until an object of east is gone.
+// ends waits until an object in east is gone.
 func (s *scene) ends(o client.Object) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -70,7 +70,8 @@ func TestCloneSetAndItsNamespaceAreProtectedFromDeletionByLabel(t *testing.T) {
 	s.ends(ns)
 }
 
-// TestResourceDistributionReachesANamespaceThatComesLater distributes a Secret that the chart allows, by the rights that the chart gives.
+// TestResourceDistributionReachesANamespaceThatComesLater distributes a Secret that the chart allows, with the permissions that the chart
+// grants.
 func TestResourceDistributionReachesANamespaceThatComesLater(t *testing.T) {
 	s := parallel(t)
 	of := map[string]string{"team": s.namespace}

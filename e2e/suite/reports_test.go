@@ -27,8 +27,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// reports are the tests of the manifests in testdata/reports, by their file. Each manifest made other software of this kind, or an older
-// Flotilla, do the wrong thing.
+// reports maps the files in testdata/reports to their tests. Each manifest made other software of this kind, or an older Flotilla, do the
+// wrong thing.
 var reports = map[string]func(*scene, reported){
 	"01-clone-fewer-claims-partition": (*scene).fewerClaims,
 	"03-clone-terminating-reuse":      (*scene).terminatingReuse,
@@ -43,7 +43,7 @@ var reports = map[string]func(*scene, reported){
 	"63-ud-long-names":                (*scene).longNames,
 }
 
-// reported has the objects of a manifest of testdata/reports, in the test's namespace.
+// reported holds the objects in a manifest from testdata/reports, in the test's namespace.
 type reported []*unstructured.Unstructured
 
 func TestReportedManifestsHaveTheRightOutcome(t *testing.T) {
@@ -75,7 +75,7 @@ func TestReportedManifestsHaveTheRightOutcome(t *testing.T) {
 	}
 }
 
-// to applies objects to a cluster, in their order.
+// to applies objects to a cluster, in order.
 func (r reported) to(s *scene, c *fleet.Cluster) {
 	s.Helper()
 	for _, o := range r {
@@ -103,7 +103,7 @@ func (s *scene) fewerClaims(r reported) {
 	}
 }
 
-// terminatingReuse has a pod that doesn't end, whose PVC the next one is to have.
+// terminatingReuse uses a pod that doesn't terminate, whose PVC the next pod should get.
 func (s *scene) terminatingReuse(r reported) {
 	r.to(s, env.East)
 	set := s.cloneSet("keeper", 2)
@@ -123,7 +123,7 @@ func (s *scene) terminatingReuse(r reported) {
 	require.Equal(s, before, s.pvcs(env.East), "the PVC of the pod is used again")
 }
 
-// percentScaleIn scales in and out again: each subset gets its share each time.
+// percentScaleIn scales in and out again. Each subset gets its share each time.
 func (s *scene) percentScaleIn(r reported) {
 	r.to(s, env.East)
 	for _, step := range []struct {
@@ -156,7 +156,7 @@ func (s *scene) zones(app string) shares {
 	return got
 }
 
-// shareVolumes has a volume of the pod's own by the name of one of the SidecarSet: an event says so.
+// shareVolumes uses a volume of the pod with the same name as one in the SidecarSet. An event reports this.
 func (s *scene) shareVolumes(r reported) {
 	r.to(s, env.East)
 	s.cloneSet("web", 1)
@@ -198,7 +198,7 @@ func (s *scene) resourcesExpr(r reported) {
 		got.Limits.Cpu(), got.Limits.Memory(), got.Requests.Cpu(), got.Requests.Memory()))
 }
 
-// jobs places a Job without a selector, and not the one that its TTL would remove.
+// jobs places a Job without a selector, and doesn't place one that would be removed by its TTL.
 func (s *scene) jobs(r reported) {
 	r.to(s, env.Hub)
 	s.problem("jobs", "Job", "once", fleetv1alpha1.ReasonInvalid)
@@ -232,7 +232,7 @@ func (s *scene) problem(name, kind, object, reason string) {
 	})
 }
 
-// duplicateKeys has lists with the same key twice, which can be created and not applied.
+// duplicateKeys uses lists with the same key twice, which can be created but not applied.
 func (s *scene) duplicateKeys(r reported) {
 	require.NoError(s, env.Hub.Client.Create(s.ctx, r[0]))
 	r[1:].to(s, env.Hub)
@@ -252,7 +252,7 @@ func (s *scene) duplicateKeys(r reported) {
 	s.propagated("twice", 1, 1)
 }
 
-// overrideNoMatch has a mistyped name of an object, and of a cluster.
+// overrideNoMatch uses a mistyped object name and a mistyped cluster name.
 func (s *scene) overrideNoMatch(r reported) {
 	r.to(s, env.Hub)
 	s.propagated("settings", 1, 1)
@@ -263,7 +263,7 @@ func (s *scene) overrideNoMatch(r reported) {
 	require.Equal(s, map[string]string{"a": "b"}, cm.Data)
 }
 
-// quota refuses pods: while nothing changes, the status isn't written.
+// quota makes pods be rejected. While nothing changes, the status isn't written.
 func (s *scene) quota(r reported) {
 	r.to(s, env.East)
 	comes(s, &appsv1beta1.CloneSet{}, "plain", func(set *appsv1beta1.CloneSet) bool {
@@ -282,7 +282,7 @@ func (s *scene) quota(r reported) {
 	s.cloneSet("plain", 4)
 }
 
-// recreatedJob deletes the Job on the hub and creates another one by its name: what the first one ran has ended, the other one runs.
+// recreatedJob deletes the Job on the hub and creates another one with the same name: the first one's run has ended, and the other one runs.
 func (s *scene) recreatedJob(r reported) {
 	const image = "registry.example/migrate:2.0"
 	other := r[0].DeepCopy()
@@ -312,7 +312,7 @@ func (s *scene) recreatedJob(r reported) {
 	s.propagated("migrate", 1, 1)
 }
 
-// longNames has UnitedDeployments with names of 63 characters: pods run all the same.
+// longNames uses UnitedDeployments with names of 63 characters. Their pods can still run.
 func (s *scene) longNames(r reported) {
 	r.to(s, env.Hub)
 	for _, o := range r {

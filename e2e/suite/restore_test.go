@@ -26,9 +26,9 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// The snapshot is a copy of etcd's data while etcd is stopped, as one of its volume is: etcdutl, or a client of etcd's API, would
-// be a new dependency. Like such a copy it has etcd's old revision, which etcdutl can raise: the agent of east, which runs on, has
-// watches of a later one.
+// The snapshot is a copy of etcd's data while etcd is stopped, like a copy of its volume: etcdutl, or a client for etcd's API, would be a new
+// dependency. Like such a copy, it has etcd's old revision, which etcdutl can raise: the agent in east, which keeps running, has watches at a
+// later revision.
 func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 	lab.Full(t) // Hub and agent are tested one by one.
 	s := alone(t)
@@ -88,7 +88,7 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 		require.Greater(t, after[m.Name], before[m.Name])
 		s.warned(m, "HubRestored")
 	}
-	// Nor do they delete what did not change since the snapshot. What the hub does not know runs on, and is counted.
+	// Nor do they delete what has not changed since the snapshot. What the hub doesn't know keeps running, and is counted.
 	require.NoError(t, env.Hub.Client.Delete(t.Context(), idle))
 	for _, m := range env.Members() {
 		s.waitsForEpoch(idle, m.Name, "delete")
@@ -111,7 +111,7 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 	require.Equal(t, pods, s.censuses(apps...))
 	require.Equal(t, specs, s.generations())
 	require.Empty(t, s.writes(mark, s.takesAway))
-	// What adds pods is applied meanwhile.
+	// Changes that add pods are applied meanwhile.
 	s.create(united("new", 2, in("east", "1"), in("west", "1")))
 	s.settled("new", shares{"east": 1, "west": 1}, nil)
 
@@ -139,10 +139,10 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 	s.quiet()
 }
 
-// many is more than the hub writes from its start until the first heartbeat of a member.
+// many is more than the hub writes between its start and the first heartbeat of a member.
 const many = 300
 
-// write writes so often on the hub.
+// write makes that many writes on the hub.
 func (s *scene) write(times int) {
 	s.Helper()
 	counter := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "counter"}}
@@ -165,7 +165,7 @@ func (s *scene) epochs() map[string]int64 {
 	return out
 }
 
-// raiseEpoch does what docs/operate/failure-modes.md tells an administrator: it sets the epoch above the highest one that a member
+// raiseEpoch does what docs/operate/failure-modes.md tells an administrator to do: it sets the epoch above the highest one that a member
 // waits for.
 func (s *scene) raiseEpoch() {
 	s.Helper()
@@ -183,7 +183,7 @@ func (s *scene) decide(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
 	require.NoError(s, c.Client.Patch(s.ctx, m, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// waitsForEpoch waits until a member reports that it does not do what the row asks for before the hub's epoch is raised.
+// waitsForEpoch waits until a member reports that it doesn't do what the row asks for until the hub's epoch is raised.
 func (s *scene) waitsForEpoch(ud *appsv1beta1.UnitedDeployment, cluster, doing string) {
 	s.Helper()
 	s.awaitRow(ud, cluster, func(row *fleetv1alpha1.MemberWork) string {
@@ -222,7 +222,7 @@ func (s *scene) censuses(apps ...string) census {
 	return out
 }
 
-// generations returns the generation, and so whether the spec changed, of what runs the scene's pods in members.
+// generations returns the generations of the objects that run the scene's pods in members. They show whether a spec has changed.
 func (s *scene) generations() map[string]int64 {
 	s.Helper()
 	out := map[string]int64{}
@@ -239,7 +239,7 @@ func (s *scene) generations() map[string]int64 {
 	return out
 }
 
-// takesAway reports whether a write deletes what runs in a member, or could lower its number: a write of a spec.
+// takesAway reports whether a write deletes what runs in a member, or could reduce it by changing a spec.
 func (s *scene) takesAway(w fleet.Write) bool {
 	if w.Cluster == env.Hub.Name || w.Namespace != s.namespace {
 		return false

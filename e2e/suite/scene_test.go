@@ -30,40 +30,40 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// patience is the timeout of what takes seconds on an idle machine.
+// patience is the timeout for what takes seconds on an idle machine.
 var patience = testtimeout.Scale(2 * time.Minute)
 
 const (
-	// window is how long nothing must happen for the fleet to be at rest.
+	// window is how long nothing must happen before the fleet counts as at rest.
 	window = 15 * time.Second
-	// calm is how long nothing must happen before a window begins: longer than a status may wait.
+	// calm is how long nothing must happen before a window begins. It is longer than a status update may be delayed.
 	calm = 6 * time.Second
-	// countsWait is how long the hub may take to count rows. It does not while it is stopped.
+	// countsWait is how long the hub may take to count rows. It doesn't count while it is stopped.
 	countsWait = 12 * time.Second
 )
 
-// scene is the environment of one test: a namespace of its own in every cluster.
+// scene is the environment of one test: its own namespace in every cluster.
 type scene struct {
 	*testing.T
 	ctx       context.Context //nolint:containedctx // the test's own, for a test's helpers
 	namespace string
-	// beside is true if other tests run at the same time: then only writes about the scene's own objects count.
+	// beside is true if other tests run at the same time. Then only writes about the scene's own objects count.
 	beside bool
-	// objects are the UnitedDeployments that the scene's end removes, and prints when the test has failed.
+	// objects are the UnitedDeployments that end removes, and prints if the test failed.
 	objects []string
-	// rows are the names of their rows on the hub, which are also those of their AppliedWorks in the members.
+	// rows are the names of their rows on the hub, and of their AppliedWorks in the members.
 	rows []string
 }
 
 // state is the state of the fleet after earlier tests.
 var state struct {
 	sync.Mutex
-	// steady: everything runs, and no member becomes unreachable because the machine is busy.
+	// steady means that everything runs, and no member becomes unreachable because the machine is busy.
 	steady bool
 }
 
-// parallel begins a test that keeps to its namespace. It runs in parallel, so it must neither change what tests share
-// (managers, control planes, MemberClusters, webhooks, nodes) nor count their writes.
+// parallel starts a test that stays in its namespace. It runs in parallel, so it must neither change what tests share (managers, control
+// planes, MemberClusters, webhooks, nodes) nor count writes to it.
 func parallel(t *testing.T) *scene {
 	t.Helper()
 	t.Parallel()
@@ -82,8 +82,8 @@ func parallel(t *testing.T) *scene {
 	return s
 }
 
-// alone begins a test that disturbs others, or that counts the writes of the whole fleet. Such tests run first, one after the
-// other; each starts with everything running, and the fast heartbeat.
+// alone starts a test that disturbs others, or that counts the writes of the whole fleet. Such tests run first, one after the other. Each
+// starts with everything running, and with the fast heartbeat.
 func alone(t *testing.T) *scene {
 	t.Helper()
 	s := newScene(t)
@@ -108,7 +108,7 @@ func (s *scene) prepare() {
 	s.Cleanup(s.end)
 }
 
-// on is the scene for a subtest.
+// on returns the scene for a subtest.
 func (s *scene) on(t *testing.T) *scene {
 	t.Helper()
 	c := *s
@@ -116,7 +116,7 @@ func (s *scene) on(t *testing.T) *scene {
 	return &c
 }
 
-// whole makes sure that everything runs and both members are Ready, whatever an earlier test left.
+// whole ensures that everything runs and both members are Ready, whatever an earlier test left.
 func (s *scene) whole() {
 	s.Helper()
 	for _, c := range env.Clusters() {
@@ -131,7 +131,7 @@ func (s *scene) whole() {
 	}
 }
 
-// end removes what the test created, with a timeout of its own, and prints where the logs are if the test failed.
+// end removes what the test created, with its own timeout, and prints where the logs are if the test failed.
 func (s *scene) end() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
@@ -203,12 +203,12 @@ func (s *scene) create(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDepl
 	return ud
 }
 
-// rowName is the name of the rows of an object, and of its AppliedWorks.
+// rowName returns the name of an object's rows and AppliedWorks.
 func rowName(ud client.Object) string {
 	return fleetv1alpha1.RowName("UnitedDeployment", ud.GetNamespace(), ud.GetName(), string(ud.GetUID()))
 }
 
-// get reads an object of the hub.
+// get reads an object on the hub.
 func (s *scene) get(name string) *appsv1beta1.UnitedDeployment {
 	s.Helper()
 	ud := &appsv1beta1.UnitedDeployment{}
@@ -216,7 +216,7 @@ func (s *scene) get(name string) *appsv1beta1.UnitedDeployment {
 	return ud
 }
 
-// change updates an object of the hub.
+// change updates an object on the hub.
 func (s *scene) change(name string, edit func(*appsv1beta1.UnitedDeployment)) {
 	s.Helper()
 	require.NoError(s, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -242,7 +242,7 @@ func (s *scene) changeCluster(name string, edit func(*fleetv1alpha1.MemberCluste
 	}))
 }
 
-// remove deletes an object of the hub and waits until nothing of it is left anywhere.
+// remove deletes an object on the hub and waits until nothing of it is left anywhere.
 func (s *scene) remove(name string) {
 	s.Helper()
 	ud := &appsv1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
@@ -250,11 +250,11 @@ func (s *scene) remove(name string) {
 	s.gone(name)
 }
 
-// paused is the hub's annotation on a cluster from which too many rows would be withdrawn at once.
+// paused is the hub's annotation on a cluster from which it would withdraw too many rows at once.
 const paused = "fleet.kruise.io/withdrawals-paused"
 
-// withdraw lets the hub withdraw rows from members. Tests delete more per minute than the hub allows, so this confirms it where
-// the hub asks.
+// withdraw lets the hub withdraw rows from members. Tests delete more per minute than the hub allows, so this confirms the withdrawals that
+// the hub has paused.
 func (s *scene) withdraw(ctx context.Context) error {
 	s.Helper()
 	clusters := &fleetv1alpha1.MemberClusterList{}
@@ -269,7 +269,7 @@ func (s *scene) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// gone waits until an object of the hub and its rows are gone.
+// gone waits until an object on the hub and its rows are gone.
 func (s *scene) gone(name string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -284,11 +284,11 @@ func (s *scene) gone(name string) {
 	})
 }
 
-// shares are numbers of pods by subset.
+// shares maps subsets to numbers of pods.
 type shares map[string]int32
 
-// settled waits until every subset runs so many ready pods, of the present generation, and all of them or as many as
-// updated has (nil: all) at the new revision.
+// settled waits until every subset runs that many ready pods of the current generation, and all of them, or as many as updated says (nil
+// means all), are at the new revision.
 func (s *scene) settled(name string, want, updated shares) *appsv1beta1.UnitedDeployment {
 	s.Helper()
 	if updated == nil {
@@ -325,7 +325,7 @@ func (s *scene) pods(c *fleet.Cluster, app string) []corev1.Pod {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
-// empty waits until clusters have no pod in a namespace any more, also none that is being deleted.
+// empty waits until clusters have no pods left in a namespace, not even pods that are being deleted.
 func (s *scene) empty(namespace string, clusters ...*fleet.Cluster) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -342,7 +342,7 @@ func (s *scene) empty(namespace string, clusters ...*fleet.Cluster) {
 	})
 }
 
-// census is what must not change at rest: each pod's UID and how often its container was restarted.
+// census is what must not change at rest: each pod's UID, and how often its container was restarted.
 type census map[string]string
 
 // census counts the pods of an app in all members.
@@ -357,7 +357,7 @@ func (s *scene) census(app string) census {
 	return out
 }
 
-// uids returns the pods without restarts.
+// uids returns the census without restarts.
 func (c census) uids() census {
 	out := census{}
 	for pod, what := range c {
@@ -402,7 +402,7 @@ func (s *scene) awaitRow(ud *appsv1beta1.UnitedDeployment, cluster string, missi
 	return row
 }
 
-// onceRow watches a row for a state that may be short; the returned function waits until it was seen.
+// onceRow watches a row for a state that may be brief. The returned function waits until the state was seen.
 func (s *scene) onceRow(ud *appsv1beta1.UnitedDeployment, cluster, what string, is func(*fleetv1alpha1.MemberWork) bool) func() {
 	s.Helper()
 	var was atomic.Bool
@@ -449,16 +449,16 @@ func (s *scene) unmarked(ud *appsv1beta1.UnitedDeployment) {
 	require.Empty(s, ud.OwnerReferences)
 }
 
-// acts returns the writes of our managers that must not happen at rest: all except renewals of Leases. For a test that runs in
-// parallel, those about its own objects.
+// acts selects the writes of our managers that must not happen at rest: all except renewals of Leases. In a test that runs in parallel, it
+// selects only those about its own objects.
 func (s *scene) acts(w fleet.Write) bool { return w.Ours() && !w.Renewal() && s.mine(w) }
 
-// mine reports whether a write is about an object of the test, which is always so if no other test runs.
+// mine reports whether a write is about an object of the test. That is always so if no other test is running.
 func (s *scene) mine(w fleet.Write) bool {
 	return !s.beside || w.Namespace == s.namespace || slices.Contains(s.rows, w.Name)
 }
 
-// quiet waits until our managers have written nothing for a moment, and nothing waits to be written.
+// quiet waits until our managers have written nothing for a moment, and no write is pending.
 func (s *scene) quiet() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
@@ -481,8 +481,8 @@ func (s *scene) quiet() {
 	}
 }
 
-// counted reports whether the hub has written the counts of rows of all clusters. In a test that runs in parallel the rows of others
-// change meanwhile, and are not waited for.
+// counted reports whether the hub has written the counts of rows for all clusters. In a test that runs in parallel, the rows of other tests
+// change meanwhile, so it doesn't wait for them.
 func (s *scene) counted() bool {
 	s.Helper()
 	if s.beside {
@@ -514,7 +514,7 @@ func (s *scene) unmoved(length time.Duration) {
 	require.Empty(s, s.writes(mark, s.acts), "writes at rest")
 }
 
-// writes counts the writes since.
+// writes counts the writes since the given time.
 func (s *scene) writes(since time.Time, keep func(fleet.Write) bool) []fleet.Count {
 	s.Helper()
 	writes, err := env.Writes(since)
@@ -531,7 +531,7 @@ func (s *scene) noDeletes(since time.Time) {
 	}), "deletes in the namespace of the test")
 }
 
-// pause waits, and says whether it could: false when ctx ended first.
+// pause waits, and reports whether it waited for the full length: false means that ctx ended first.
 func pause(ctx context.Context, length time.Duration) bool {
 	timer := time.NewTimer(length)
 	defer timer.Stop()
@@ -543,7 +543,7 @@ func pause(ctx context.Context, length time.Duration) bool {
 	}
 }
 
-// phases watches the phase of a MemberCluster; the returned function stops that and returns all phases that it had.
+// phases watches the phase of a MemberCluster. The returned function stops watching and returns all phases that occurred.
 func (s *scene) phases(cluster string) func() []fleetv1alpha1.ClusterPhase {
 	s.Helper()
 	var all []fleetv1alpha1.ClusterPhase
@@ -556,7 +556,7 @@ func (s *scene) phases(cluster string) func() []fleetv1alpha1.ClusterPhase {
 	return func() []fleetv1alpha1.ClusterPhase { end(); return all }
 }
 
-// uidOf is the identity of a cluster.
+// uidOf returns the identity of a cluster.
 func (s *scene) uidOf(c *fleet.Cluster) types.UID {
 	s.Helper()
 	uid, err := c.UID(s.ctx)
@@ -571,7 +571,7 @@ func size(t *testing.T, v any) int {
 	return len(text)
 }
 
-// poll is how often something is checked that must always hold.
+// poll is how often to check what must always hold.
 const poll = 50 * time.Millisecond
 
 func inScene(s *scene, app string) []client.ListOption {

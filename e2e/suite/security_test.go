@@ -36,7 +36,7 @@ const (
 	westSpace = "fleet-west"
 )
 
-// credential is a client of the hub with east's certificate.
+// credential returns a client configuration for the hub with east's certificate.
 func (s *scene) credential() *rest.Config {
 	s.Helper()
 	secret := &corev1.Secret{}
@@ -47,7 +47,7 @@ func (s *scene) credential() *rest.Config {
 	return cfg
 }
 
-// mayEast is everything that a member may do on a hub, besides access reviews about itself.
+// mayEast reports whether a member may do something on a hub. It leaves out access reviews about itself.
 func mayEast(a authorizationv1.ResourceAttributes) bool {
 	resource := a.Resource
 	if a.Subresource != "" {
@@ -107,8 +107,8 @@ func TestI30CredentialOfAMemberOpensNothingElse(t *testing.T) {
 	}
 }
 
-// everything is each verb on each resource that the hub serves, in each namespace that matters, on every object and on
-// those of east and of others.
+// everything returns each verb on each resource that the hub serves, in each relevant namespace, on every object and on those of east and of
+// others.
 func (s *scene) everything() []authorizationv1.ResourceAttributes {
 	s.Helper()
 	disco, err := discovery.NewDiscoveryClientForConfig(env.Hub.Config)
@@ -116,7 +116,7 @@ func (s *scene) everything() []authorizationv1.ResourceAttributes {
 	_, lists, err := disco.ServerGroupsAndResources()
 	require.NoError(s, err)
 	verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", "escalate", "bind", "accept"}
-	// Rights by name exist only in these groups; elsewhere a review without a name finds all rights.
+	// Permissions by name exist only in these groups. In other groups, a review without a name finds all permissions.
 	named := []string{"", fleetv1alpha1.GroupVersion.Group, coordinationv1.GroupName, certificatesv1.GroupName}
 	var out []authorizationv1.ResourceAttributes
 	seen := map[string]bool{}
@@ -218,7 +218,7 @@ type attempt struct {
 	try  func(context.Context) error
 }
 
-// forbidden checks that the apiserver refuses each attempt as forbidden.
+// forbidden checks that the apiserver rejects each attempt as forbidden.
 func forbidden(t *testing.T, attempts []attempt) {
 	t.Helper()
 	for _, a := range attempts {
@@ -262,7 +262,7 @@ func TestI31MemberWritesTheStatusOfItsOwnAndNothingElse(t *testing.T) {
 			return east.Patch(ctx, s.cluster("east"), merge(`{"metadata":{"labels":{"tier":"gold"}}}`))
 		}},
 	})
-	// The status subresource changes nothing but the status.
+	// The status subresource changes only the status.
 	row := own.DeepCopy()
 	require.NoError(t, east.Status().Patch(t.Context(), row, merge(`{"spec":{"grant":{"replicas":100}},"metadata":{"labels":{"a":"b"},"finalizers":null}}`)))
 	require.Equal(t, own.Spec, s.row(ud, "east").Spec)
@@ -285,7 +285,7 @@ func TestI30RequestForAnotherNameIsRefused(t *testing.T) {
 	} {
 		t.Run(user, func(t *testing.T) {
 			s := s.on(t)
-			if user == "system:admin" { // The hub does not decide on it: it is not approved, and never signed.
+			if user == "system:admin" { // The hub makes no decision about it: it is not approved, and never signed.
 				east, err := fleet.NewClient(s.credential())
 				require.NoError(t, err)
 				csr := request{cluster: "east", uid: uid, user: user, name: "not-fleet", groups: []string{"system:masters"}}.make(t)
@@ -435,7 +435,7 @@ func TestI36RolesHaveNoWildcardsAndNoSecretsAtLarge(t *testing.T) {
 				if !slices.Contains(rule.Resources, "secrets") {
 					continue
 				}
-				// Those of a listed name are what ResourceDistributions may distribute, and what ImagePullJobs may name.
+				// Secrets with listed names are those that ResourceDistributions may distribute, and those that ImagePullJobs may name.
 				require.NotEmpty(t, rule.ResourceNames, "Secrets of any name in %s", c.Name)
 				require.Contains(t, []string{"flotilla-member-copies", "flotilla-member-pull-secrets"}, role.Name, "Secrets of all namespaces in %s", c.Name)
 				if role.Name == "flotilla-member-pull-secrets" {

@@ -24,7 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// comes waits until an object of east meets a condition, and returns it.
+// comes waits until an object in east meets a condition, and returns it.
 func comes[T client.Object](s *scene, o T, name string, done func(T) bool) T {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -40,7 +40,7 @@ func comes[T client.Object](s *scene, o T, name string, done func(T) bool) T {
 	return o
 }
 
-// statefulSet waits until a StatefulSet in east has so many pods, all available, and so many of them at the new revision.
+// statefulSet waits until a StatefulSet in east has that many pods, all available, and that many of them at the new revision.
 func (s *scene) statefulSet(name string, replicas, updated int32) *appsv1beta1.StatefulSet {
 	s.Helper()
 	return comes(s, &appsv1beta1.StatefulSet{}, name, func(set *appsv1beta1.StatefulSet) bool {
@@ -50,7 +50,7 @@ func (s *scene) statefulSet(name string, replicas, updated int32) *appsv1beta1.S
 	})
 }
 
-// daemonSet waits until a DaemonSet in east has an available pod on so many nodes, and so many of them at the new revision.
+// daemonSet waits until a DaemonSet in east has an available pod on that many nodes, and that many of them at the new revision.
 func (s *scene) daemonSet(name string, nodes, updated int32) *appsv1beta1.DaemonSet { //nolint:unparam // As with get.
 	s.Helper()
 	return comes(s, &appsv1beta1.DaemonSet{}, name, func(set *appsv1beta1.DaemonSet) bool {
@@ -60,7 +60,7 @@ func (s *scene) daemonSet(name string, nodes, updated int32) *appsv1beta1.Daemon
 	})
 }
 
-// pvcs are the UIDs of the PVCs in the scene by name, except those that are being deleted.
+// pvcs returns the UIDs of the scene's PVCs by name, except those that are being deleted.
 func (s *scene) pvcs(c *fleet.Cluster) map[string]types.UID {
 	s.Helper()
 	list := &corev1.PersistentVolumeClaimList{}
@@ -74,7 +74,7 @@ func (s *scene) pvcs(c *fleet.Cluster) map[string]types.UID {
 	return out
 }
 
-// images are those of the pods of an app in east, by pod.
+// images returns the images of an app's pods in east, by pod.
 func (s *scene) images(app string) map[string]string {
 	s.Helper()
 	out := map[string]string{}
@@ -84,7 +84,7 @@ func (s *scene) images(app string) map[string]string {
 	return out
 }
 
-// vanished deletes an object of east and waits until none of its pods is left.
+// vanished deletes an object in east and waits until none of its pods is left.
 func (s *scene) vanished(o client.Object, app string) {
 	s.Helper()
 	require.NoError(s, env.East.Client.Delete(s.ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
@@ -206,7 +206,7 @@ func TestDaemonSetIsUpdatedInPlaceByPartitionAndFollowsItsNodes(t *testing.T) {
 	s.vanished(set, "agent")
 }
 
-// ordinals are those of the pods of an app in a cluster.
+// ordinals returns the ordinals of an app's pods in a cluster.
 func (s *scene) ordinals(c *fleet.Cluster, app string) []int {
 	s.Helper()
 	var out []int
@@ -251,7 +251,7 @@ func TestStatefulSetsOfTwoMembersHaveOrdinalsOfTheirOwn(t *testing.T) {
 	s.change("db", func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(7)) })
 	s.settled("db", shares{"east": 3, "west": 4}, nil)
 	holds([]int{0, 2, 3}, []int{10000, 10001, 10002, 10003})
-	// The replicas move, the ranges don't.
+	// The replicas move, but the ranges don't.
 	s.change("db", func(ud *appsv1beta1.UnitedDeployment) {
 		ud.Spec.Replicas, ud.Spec.Topology.Subsets[0].Replicas = new(int32(5)), new(intstr.FromInt32(4))
 	})
@@ -266,10 +266,10 @@ func TestStatefulSetsOfTwoMembersHaveOrdinalsOfTheirOwn(t *testing.T) {
 	s.remove("db")
 }
 
-// plugin runs the kubectl plugin in the test's namespace of east.
+// plugin runs the kubectl plugin in the test's namespace in east.
 func (s *scene) plugin(args ...string) string {
 	s.Helper()
-	// The last one of a repeated flag counts, and the hub's kubeconfig comes first.
+	// The last occurrence of a repeated flag counts, and the hub's kubeconfig comes first.
 	out, err := env.Plugin(s.ctx, append(args, "--kubeconfig="+env.East.Lab.Kubeconfig, "--namespace="+s.namespace)...)
 	require.NoError(s, err)
 	return out

@@ -19,8 +19,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// sidecars waits until a SidecarSet has acted on its spec, and counts so many pods that have its sidecars and are ready, and so many of them
-// with the present ones.
+// sidecars waits until a SidecarSet has acted on its spec and counts that many ready pods with its sidecars, and that many of them with the
+// current ones.
 func (s *scene) sidecars(set client.Object, matched, updated int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {

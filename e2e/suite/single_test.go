@@ -38,7 +38,7 @@ func TestCloneSetInAMemberIsUpdatedInPlace(t *testing.T) {
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 }
 
-// cloneSet waits until a CloneSet in east has all its pods at the present revision, and available.
+// cloneSet waits until a CloneSet in east has all its pods available and at the current revision.
 func (s *scene) cloneSet(name string, replicas int32) *appsv1beta1.CloneSet {
 	s.Helper()
 	set := &appsv1beta1.CloneSet{}

@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// apply applies an example into the test's namespace.
+// apply applies an example in the test's namespace.
 func (s *scene) apply(c *fleet.Cluster, example string) {
 	s.Helper()
 	objects, err := c.ApplyFile(s.ctx, env.Example(example), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })

@@ -40,8 +40,8 @@ func TestI26RowOfManySubsetsStaysSmall(t *testing.T) {
 	require.Equal(t, fleetv1alpha1.WorkHealthy, row.Status.Phase)
 }
 
-// writers are the managers of an object's fields by the first two parts of their path; entries of conditions count by
-// their type.
+// writers returns the managers of an object's fields by the first two parts of their path. Entries of conditions are distinguished by their
+// type.
 func writers(t *testing.T, o client.Object) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
@@ -70,7 +70,7 @@ func TestI29EachFieldHasOneWriter(t *testing.T) {
 	for _, m := range env.Members() {
 		row := s.row(ud, m.Name)
 		require.Empty(t, row.ManagedFields, "the first update ends them")
-		users := map[string]map[string]bool{} // The audit log tells who wrote a row.
+		users := map[string]map[string]bool{} // The audit log shows who wrote a row.
 		for _, w := range writes {
 			if w.Cluster == fleet.HubName && w.Namespace == row.Namespace && w.Name == row.Name && w.Succeeded() {
 				if users[w.Resource] == nil {
@@ -120,8 +120,8 @@ func TestRowsAreSmallAndShareTheirManifest(t *testing.T) {
 	}
 }
 
-// Reads count, too, but for leader election, which is faster here than by default. So is the heartbeat, but that is set to the default. A watch
-// counts if it has ended within the window.
+// Reads count too, except for leader election, which is faster here than by default. The heartbeat is also faster, but it is set to the
+// default. A watch counts if it has ended within the window.
 func TestI43FleetAtRestWritesNothingAndAMemberAsksLessThanOnceASecond(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
@@ -147,14 +147,14 @@ func TestI43FleetAtRestWritesNothingAndAMemberAsksLessThanOnceASecond(t *testing
 	}
 }
 
-// fastHeartbeats restores the heartbeat that tests rely on. An agent that waits for its next slow one is not given up meanwhile.
+// fastHeartbeats restores the heartbeat that tests rely on. An agent that waits for its next slow heartbeat isn't given up meanwhile.
 func (s *scene) fastHeartbeats() {
 	s.Helper()
-	s.ctx = context.WithoutCancel(s.ctx) // The test's own has ended.
+	s.ctx = context.WithoutCancel(s.ctx) // The test's own context has ended.
 	for _, m := range env.Members() {
 		s.changeCluster(m.Name, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = patient })
 	}
-	slow := fleet.Mark().Add(6 * time.Second) // A third of the default Lease, and a little more.
+	slow := fleet.Mark().Add(6 * time.Second) // A third of the default Lease duration, and a little more.
 	s.until(func(ctx context.Context) string {
 		for _, m := range env.Members() {
 			lease := &coordinationv1.Lease{}

@@ -38,7 +38,7 @@ func TestAClusterMayBeNamedBeforeItExists(t *testing.T) {
 	s.remove("web")
 }
 
-// It runs alone: a taint concerns every object that does not tolerate it.
+// It runs alone: a taint concerns every object that doesn't tolerate it.
 func TestTaintsKeepReplicasAwayAndMoveThem(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 6, in("east", ""), in("west", "")))

@@ -43,7 +43,7 @@ func TestImageIsUpdatedInPlaceWithAPartitionPerSubset(t *testing.T) {
 	}
 }
 
-// updated is how many pods have imageNew, in their spec and in a running container.
+// updated returns how many pods have imageNew both in their spec and in a running container.
 func (s *scene) updated(c *fleet.Cluster) int {
 	s.Helper()
 	n := 0

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The packages below testdata/again run by what the Makefile runs tests on clusters with.
+// The packages below testdata/again are run with the command that the Makefile uses for tests on clusters.
 func TestAFailedTestIsRunAgainAlone(t *testing.T) {
-	// go test runs this again when one of them changes.
+	// go test reruns this test when one of them changes.
 	packages, err := filepath.Glob("testdata/again/*/*_test.go")
 	require.NoError(t, err)
 	require.NotEmpty(t, packages)
@@ -89,7 +89,7 @@ func TestAFailedTestIsRunAgainAlone(t *testing.T) {
 	}
 }
 
-// try runs a target with the one line that is the Makefile's clustertest.
+// try runs a target with the one line from the Makefile, clustertest.
 func try(t *testing.T, tier, results, packages, run string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "make", "-s", "-C", "../..", "RESULTS="+results, "FLOTILLA_TEST="+tier,

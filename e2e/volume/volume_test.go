@@ -36,7 +36,7 @@ func TestPVCGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tc.pvc).Build()
-			for range 2 { // The second time nothing changes.
+			for range 2 { // The second time, nothing changes.
 				require.NoError(t, sync(t.Context(), c))
 			}
 			volumes := &corev1.PersistentVolumeList{}

@@ -93,9 +93,8 @@ func TestABrokenBuildSaysWhyAndLeavesNoFolder(t *testing.T) {
 	require.NoDirExists(t, dst)
 }
 
-// fakeTools puts a go in the PATH that "builds" by making the files, notes what
-// it built and how, and fails as long as the file broken exists; and what a
-// build of real nodes looks for.
+// fakeTools puts a fake go into the PATH that "builds" by creating the files, records what it built and how, and fails while the file broken
+// exists. It also adds what a build of real nodes looks for.
 func fakeTools(t *testing.T) (dir string, built func() []string) {
 	t.Helper()
 	dir = t.TempDir()

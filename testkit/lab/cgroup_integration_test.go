@@ -15,9 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// version2 returns where the machine has version 2, with a controller that a
-// group with processes cannot hand on (it can those that count threads) and that
-// version 1 does not hold, as it does most on a machine with both.
+// version2 returns where the machine has cgroup v2, with a controller that a group with processes can't delegate (unlike controllers that
+// count threads) and that v1 doesn't hold, as v1 does with most controllers on a machine with both.
 func version2(t *testing.T) (dir, controller string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -40,7 +39,7 @@ func version2(t *testing.T) (dir, controller string) {
 	return "", ""
 }
 
-// A group that is not the machine's root stands for a container's.
+// A group that isn't the machine's root stands for a container's root.
 func TestTheKernelHandsControllersOnBelowAGroupWithProcesses(t *testing.T) {
 	root, controller := version2(t)
 	if !slices.Contains(strings.Fields(read(t, root, subtreeFile)), controller) {
@@ -61,7 +60,7 @@ func TestTheKernelHandsControllersOnBelowAGroupWithProcesses(t *testing.T) {
 	require.Equal(t, pid+"\n", read(t, inside.dir, initGroup, procsFile))
 	require.Contains(t, read(t, groups[0], controllersFile), controller)
 
-	// The node's own steps, on the way to a group of its pods.
+	// The node's own steps, on the way to a group for its pods.
 	require.NoError(t, os.WriteFile(filepath.Join(groups[0], procsFile), []byte(pid), 0))
 	steps := delegate(read(t, inside.dir, groupFolder, subtreeFile))
 	require.ErrorIs(t, os.WriteFile(filepath.Join(groups[0], subtreeFile), []byte(steps[2][2]), 0), unix.EBUSY)
@@ -72,7 +71,7 @@ func TestTheKernelHandsControllersOnBelowAGroupWithProcesses(t *testing.T) {
 	require.NoError(t, os.Mkdir(pods, 0o755))
 	require.Contains(t, read(t, pods, controllersFile), controller)
 
-	// A node whose record is lost is found by its group.
+	// A node whose record is lost is found through its group.
 	require.True(t, p.Alive())
 	require.NoError(t, removeGroups(t.Context(), []hierarchy{inside}, name))
 	require.False(t, p.Alive())

@@ -106,7 +106,7 @@ func TestANodeMountsWhatTheMachineHas(t *testing.T) {
 	}, delegate("cpu memory\n"), "with version 2 a group holds processes or hands on controllers, not both")
 }
 
-// tree makes a folder with files in it, by their paths.
+// tree creates a folder with files, given by their paths.
 func tree(t *testing.T, files map[string]string) (root string) {
 	t.Helper()
 	root = t.TempDir()

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// made is a cluster whose files are there and whose programs were never
-// started.
+// made returns a cluster whose files exist and whose programs were never started.
 func made(t *testing.T, cfg Config) *Cluster {
 	t.Helper()
 	root := t.TempDir()

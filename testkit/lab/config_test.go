@@ -13,7 +13,7 @@ func TestConfigComplete(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		cfg  Config
-		want string // Part of the error; empty for none.
+		want string // A part of the error. Empty means no error.
 	}{
 		{name: "a name is enough", cfg: Config{Name: "east"}},
 		{name: "a name of 40 characters", cfg: Config{Name: strings.Repeat("a", 40)}},

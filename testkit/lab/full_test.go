@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// skips notes that a test would be skipped.
+// skips records that a test would be skipped.
 type skips struct {
 	testing.TB
 	skipped bool

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// appImage is what the pods of these tests run, in the versions 1 and 2.
+// appImage is the image in the pods of these tests, in the versions 1 and 2.
 const appImage = "lab.example/app:"
 
 // appArchives compiles testdata/app and packs an image for each version.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// fakeMachine is fakeTools with nothing else in the PATH but the folder path.
-// FOLDER/PROGRAM files are what the machine has: scripts that print the text.
+// fakeMachine is fakeTools with nothing else in the PATH but the folder path. FOLDER/PROGRAM files are the programs of the machine: scripts
+// that print the text.
 func fakeMachine(t *testing.T, files map[string]string) (dir string, built func() []string) {
 	t.Helper()
 	needed := t.TempDir()
@@ -33,12 +33,12 @@ func fakeMachine(t *testing.T, files map[string]string) (dir string, built func(
 	return dir, built
 }
 
-// says is a program that prints its version for the arguments that it takes.
+// says returns a program that prints its version for the arguments that it accepts.
 func says(args, text string) string {
 	return fmt.Sprintf(`[ "$*" = "%s" ] && echo "%s"`, args, text)
 }
 
-// programsIn is what a machine has, in the words of the real programs.
+// programsIn returns the programs of a machine, with the output of the real programs.
 func programsIn(folder string) map[string]string {
 	return map[string]string{
 		folder + "/etcd":                    says("--version", "etcd Version: 3.6.6\nGit SHA: d2809cf\nGo Version: go1.24.10"),
@@ -58,7 +58,7 @@ func TestFittingProgramsOfTheMachineAreUsed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		assets string
-		change map[string]string // On a machine that has all in the PATH; empty removes.
+		change map[string]string // On a machine that has all programs in the PATH. Empty removes one.
 		note   string
 		built  []string
 	}{

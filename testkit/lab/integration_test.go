@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// bench is one cluster with the means to look at pods in it.
+// bench is a cluster with helpers for looking at pods in it.
 type bench struct {
 	*Cluster
 
@@ -220,7 +220,7 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 		b.await(t, "stop-delay", "Ready", ready)
 		require.NoError(t, b.kube.CoreV1().Pods("default").Delete(t.Context(), "stop-delay", metav1.DeleteOptions{}))
 
-		// One that has no such annotation starts, completes and goes meanwhile.
+		// A pod without such an annotation starts, completes and is removed meanwhile.
 		b.pod(t, "pace", "app:1", func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever })
 		b.await(t, "pace", "complete", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
 		require.NoError(t, b.kube.CoreV1().Pods("default").Delete(t.Context(), "pace", metav1.DeleteOptions{}))
@@ -244,7 +244,7 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 			if p.Status.PodIP != before.Status.PodIP {
 				return ready(p)
 			}
-			if ready(p) { // Also if kwok has played the last stage again, for the pod as it was before this patch.
+			if ready(p) { // Even if kwok has replayed the last stage for the pod as it was before this patch.
 				_, err := b.kube.CoreV1().Pods("default").Patch(t.Context(), "twice", types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 				require.NoError(t, err)
 			}

@@ -7,8 +7,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// starterEnv makes the test binary a program that starts a tied process in the
-// folder that it names, and ends.
+// starterEnv turns the test binary into a program that starts a tied process in the given folder, and exits.
 const starterEnv = "FLOTILLA_LAB_TEST_STARTER"
 
 func TestMain(m *testing.M) {

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Go compiles a package once for all modules of the repository, unless a module that it imports has another version in one
-// of them. So what several of them compile has one version. e2e/tools is not among them: a release of golangci-lint must
-// not decide what the product is made of.
+// Go compiles a package once for all modules in the repository, unless one of them has another version of a module that the package imports.
+// So modules that several of them compile must have one version. e2e/tools is excluded: a release of golangci-lint must not determine the
+// product's dependencies.
 func TestModulesThatAreCompiledTwiceHaveOneVersion(t *testing.T) {
 	t.Parallel()
 	root, err := Repository()
@@ -22,7 +22,7 @@ func TestModulesThatAreCompiledTwiceHaveOneVersion(t *testing.T) {
 	first := map[string]use{}
 	for _, by := range []string{".", kubeModule, imageModule} {
 		dir := filepath.Join(root, filepath.FromSlash(by))
-		// To read the file makes go test run this again when it changes.
+		// Reading the file makes go test rerun this test when the file changes.
 		_, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		require.NoError(t, err)
 		for module, version := range compiled(t, dir) {
@@ -36,7 +36,7 @@ func TestModulesThatAreCompiledTwiceHaveOneVersion(t *testing.T) {
 	}
 }
 
-// compiled returns the modules whose packages go into the programs, tools and tests of a module, with their versions.
+// compiled returns the modules whose packages go into a module's programs, tools and tests, with their versions.
 func compiled(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	const format = `{{with .Module}}{{if not .Main}}{{.Path}} {{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}{{end}}{{end}}`
@@ -54,7 +54,7 @@ func compiled(t *testing.T, dir string) map[string]string {
 	return modules
 }
 
-// Packages that are built with other flags are other packages to Go's cache.
+// To Go's cache, packages that are built with other flags are different packages.
 func TestLabIsBuiltWithTheFlagsOfTheProduct(t *testing.T) {
 	t.Parallel()
 	root, err := Repository()

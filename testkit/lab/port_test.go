@@ -31,7 +31,7 @@ func TestPortsAreTakenOnceAndAgainWhenTheirOwnerIsGone(t *testing.T) {
 
 	require.NoError(t, book.giveBack(first...))
 	require.NoError(t, book.giveBack(first...), "twice is once")
-	require.NoError(t, os.Remove(west)) // Taken down by hand: nobody gave its ports back.
+	require.NoError(t, os.Remove(west)) // Removed manually: nothing gave its ports back.
 	for _, p := range append(first, second...) {
 		require.False(t, book.owned(p))
 	}

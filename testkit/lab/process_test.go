@@ -147,7 +147,7 @@ func TestAPidThatBelongsToAnotherProcessIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	other := start(t, Command{Dir: dir, Name: "other", Args: []string{"sleep", "300"}})
 
-	// A record from before: the same pid, but a process that started earlier.
+	// An old record: the same PID, but a process that started earlier.
 	stale := *other
 	stale.Name, stale.Start, stale.file = "stale", other.Start-1, filepath.Join(dir, "process", "stale.json")
 	require.NoError(t, writeJSON(stale.file, stale))
@@ -196,7 +196,8 @@ func TestStartProcessNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A shell's "flock 9; make test" leaves a descriptor open in all that it starts. A process that outlives the tests would keep the lock.
+// A shell's "flock 9; make test" leaves a descriptor open in everything that it starts. A process that outlives the tests would keep the
+// lock.
 func TestAProcessInheritsNoDescriptors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// screen is a writer that may be read while it is written.
+// screen is a writer that can be read while it is being written.
 type screen struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -27,10 +27,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// later is for what waits for a node to be missed, or for many steps at once.
+// later is a timeout for detecting that a node is lost, or for many steps at once.
 var later = testtimeout.Scale(2 * time.Minute)
 
-// newReal is a cluster with real nodes that have the test image.
+// newReal returns a cluster with real nodes that have the test image.
 func newReal(t *testing.T, nodes string) bench {
 	t.Helper()
 	b := newBench(t, Config{Nodes: nodes})
@@ -38,7 +38,7 @@ func newReal(t *testing.T, nodes string) bench {
 	return b
 }
 
-// app is a pod of the test image on a certain node.
+// app creates a pod with the test image on a given node.
 func (b bench) app(t *testing.T, name, node string, change func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	b.pod(t, name, appImage+"1", func(p *corev1.Pod) {
@@ -67,7 +67,7 @@ func (b bench) service(t *testing.T, name string, port, target int32) {
 	require.NoError(t, err)
 }
 
-// fetch gets a page from here, which reaches pods at their own addresses.
+// fetch gets a page from here. This machine reaches pods at their own addresses.
 func fetch(t *testing.T, address string) (string, error) {
 	t.Helper()
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -121,7 +121,7 @@ func TestPodsRunOnRealNodes(t *testing.T) {
 	b.service(t, "one", 80, 8080)
 	b.service(t, "two", 80, 8080)
 
-	// These go one after the other: each leaves both nodes as it found them.
+	// These subtests run one after the other: each leaves both nodes as it found them.
 	t.Run("pods reach each other by Service and by name, themselves included", func(t *testing.T) {
 		for _, p := range []*corev1.Pod{one, two} {
 			for _, name := range []string{"one.default", "two.default", "two.default.svc.cluster.local"} {
@@ -198,7 +198,7 @@ func TestPodsRunOnRealNodes(t *testing.T) {
 	})
 }
 
-// webhook has a pod refuse a ConfigMap.
+// webhook makes a pod reject a ConfigMap.
 func (b bench) webhook(t *testing.T) {
 	t.Helper()
 	ca, err := newAuthority("webhook", clock.RealClock{}.Now())
@@ -227,7 +227,7 @@ func (b bench) webhook(t *testing.T) {
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	refused := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "refused-", Labels: map[string]string{"ask": "hook"}}}
-	require.EventuallyWithT(t, func(t2 *assert.CollectT) { // The apiserver learns of it a moment later.
+	require.EventuallyWithT(t, func(t2 *assert.CollectT) { // The apiserver applies it a moment later.
 		_, err := b.kube.CoreV1().ConfigMaps("default").Create(t.Context(), refused.DeepCopy(), metav1.CreateOptions{})
 		assert.ErrorContains(t2, err, "a pod said no")
 	}, soon, 100*time.Millisecond)
@@ -247,7 +247,7 @@ func TestAMemberIsCutOffFromTheHub(t *testing.T) {
 	require.NoError(t, Heal(t.Context(), z, a))
 	reaches(t, pod, hub.ServerURL+"/readyz")
 
-	// A node that its own control plane does not hear of is lost to it.
+	// If a node's control plane doesn't hear from it, the node is lost.
 	node := Place{Cluster: member.Cluster, Node: "node-1"}
 	require.NoError(t, Cut(t.Context(), node, a))
 	member.awaitNode(t, "node-1", false)
@@ -300,18 +300,18 @@ func TestNodesWhoseFolderIsLostAreFoundByTheirGroups(t *testing.T) {
 	require.NoError(t, err)
 	for _, p := range processes {
 		if _, err := nodeNumber(p.Name); err != nil {
-			require.NoError(t, p.Kill(t.Context())) // Only the node is looked for.
+			require.NoError(t, p.Kill(t.Context())) // Only the node is searched for.
 		}
 	}
 	require.NoError(t, os.Rename(b.Dir, filepath.Join(t.TempDir(), "lost")))
 	require.ErrorIs(t, b.Down(t.Context()), ErrNotFound)
 
-	// So does whoever takes down a cluster next, or brings one up.
+	// Taking down or bringing up another cluster does the same.
 	require.NoError(t, thisMachine().leave(t.Context(), t.TempDir()))
 	requireGone(t, b.Dir, b.network, before)
 }
 
-// podNetworks returns the mounts of networks that runtimes have made for pods, in this machine's own view.
+// podNetworks returns the mounts of networks that runtimes created for pods, in this machine's own view.
 func podNetworks(t *testing.T) []string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -325,8 +325,8 @@ func podNetworks(t *testing.T) []string {
 	return out
 }
 
-// requireGone looks for remains of a cluster, and when no other has real nodes,
-// of what they share. before are the networks of pods that this machine had by itself.
+// requireGone looks for leftovers of a cluster and, if no other cluster has real nodes, of what they share. before are the pod networks that
+// this machine had by itself.
 func requireGone(t *testing.T, dir string, n network, before []string) {
 	t.Helper()
 	require.NoDirExists(t, dir)
@@ -334,7 +334,7 @@ func requireGone(t *testing.T, dir string, n network, before []string) {
 	require.NoError(t, err)
 	for _, f := range commands {
 		data, err := os.ReadFile(f)
-		if err == nil { // Else it has ended meanwhile.
+		if err == nil { // Otherwise it has ended meanwhile.
 			require.NotContains(t, string(data), dir)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// drawn is a node whose files are written, of a cluster that never started.
+// drawn returns a node whose files are written, in a cluster that was never started.
 func drawn(t *testing.T) realNode {
 	t.Helper()
 	dir := t.TempDir()

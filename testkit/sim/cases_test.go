@@ -21,8 +21,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// sharedCases are behaviours of an apiserver that controllers rely on. Each is checked on the simulated apiserver and, in an
-// integration test, on a real one. A case has a unique name for its objects.
+// sharedCases are apiserver behaviors that controllers rely on. Each is checked against the simulated apiserver and, in an integration test,
+// against a real one. Each case has a unique name for its objects.
 func sharedCases() []sharedCase {
 	return []sharedCase{
 		{"a new object has UID, version and generation, and no status", func(o on) {
@@ -430,7 +430,7 @@ func configOf(name string, data map[string]any) *unstructured.Unstructured {
 	return u
 }
 
-// configApplied applies a ConfigMap of the name of the case.
+// configApplied applies a ConfigMap with the name of the case.
 func configApplied(o on, data map[string]any) *unstructured.Unstructured {
 	o.Helper()
 	u := configOf(o.name, data)

@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestSharedCasesOnARealApiserver checks the cases that the simulated apiserver is modelled on.
+// TestSharedCasesOnARealApiserver checks the cases that the simulated apiserver is modeled on.
 func TestSharedCasesOnARealApiserver(t *testing.T) {
 	config, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
 	require.NoError(t, err)

@@ -28,22 +28,22 @@ import (
 
 var setKey = types.NamespacedName{Namespace: "shop", Name: "web"}
 
-// toy is a controller of ReplicaSets that names pods by number and re-creates old ones, one at a time. Its flags are bugs.
+// toy is a controller for ReplicaSets that names pods by number and recreates old ones, one at a time. Its flags are bugs.
 type toy struct {
 	Process
 	expect *expect.Store
-	// unsure: a creation had no clear answer, so the apiserver has to be read before the cache can be used.
+	// unsure: a creation had no clear response, so the apiserver has to be read before the cache can be used.
 	unsure bool
 
-	// lot: names are random, without expectations of creations.
+	// lot: names are random, and there are no expectations for creations.
 	lot bool
 	// anyUID: deletions have no UID precondition.
 	anyUID bool
-	// forgets: deletions have no expectations, so the budget is counted from pods that are gone.
+	// forgets: there are no expectations for deletions, so the budget counts pods that are gone.
 	forgets bool
-	// chatty: the status is written by each reconcile.
+	// chatty: every reconcile writes the status.
 	chatty bool
-	// spoils: it modifies objects of its cache.
+	// spoils: it modifies objects in its cache.
 	spoils bool
 	// sleepy: it starts after an hour.
 	sleepy bool
@@ -385,7 +385,7 @@ func TestScenariosShareTheSchedulesThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// counting is a controller that creates a ConfigMap for each ReplicaSet of its cluster.
+// counting is a controller that creates a ConfigMap for each ReplicaSet in its cluster.
 type counting struct{ Process }
 
 func (c counting) Reconcile(ctx context.Context, r ctrl.Request) (ctrl.Result, error) {
@@ -396,7 +396,7 @@ func (c counting) Reconcile(ctx context.Context, r ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{}, client.IgnoreAlreadyExists(c.Client.Create(ctx, config))
 }
 
-// Processes crash alone, and see the objects of their own cluster, or of another one that they ask for.
+// Processes crash independently. They see the objects of their own cluster, or of another one that they ask for.
 func TestProcessesAndClusters(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()

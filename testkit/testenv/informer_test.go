@@ -29,7 +29,7 @@ func TestAnInformerShowsTheEnvsNamespacesAndClusterScopedObjects(t *testing.T) {
 			return &corev1.PodList{Items: []corev1.Pod{*pod("tab-1", "alike"), *pod("ta-1", "first"), *pod("default", "stray")}}, nil
 		},
 		WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			if o.SendInitialEvents != nil { // As an apiserver without streamed lists.
+			if o.SendInitialEvents != nil { // Like an apiserver without streamed lists.
 				return nil, context.Canceled
 			}
 			return events, nil

@@ -48,7 +48,7 @@ func TestFactorIsMeasuredWithinBoundsOrGiven(t *testing.T) {
 	t.Logf("this machine: %s, factor %.2f", measure(), factor())
 }
 
-// Every wait of a test has a timeout that Scale made: in place, or by a name that is declared with it in the same package.
+// Every wait in a test has a timeout from Scale: in place, or through a name that is declared with it in the same package.
 func TestEveryWaitIsScaled(t *testing.T) {
 	t.Parallel()
 	const root = "../.."
@@ -64,7 +64,7 @@ func TestEveryWaitIsScaled(t *testing.T) {
 	for _, dir := range slices.Sorted(maps.Keys(packages)) {
 		files := token.NewFileSet()
 		var parsed []*ast.File
-		fixed := map[string]bool{} // Names of this package that are declared as a duration without Scale.
+		fixed := map[string]bool{} // Names in this package that are declared as a duration without Scale.
 		for _, path := range packages[dir] {
 			f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
 			require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestEveryWaitIsScaled(t *testing.T) {
 	}
 }
 
-// constant reports whether an expression has a number of seconds, or one of the names, that is not in a call of Scale.
+// constant reports whether an expression contains a number of seconds, or one of the names, outside of a call of Scale.
 func constant(e ast.Expr, names map[string]bool) bool {
 	found := false
 	ast.Inspect(e, func(n ast.Node) bool {

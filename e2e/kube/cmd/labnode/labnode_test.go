@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// None of these tests is parallel: a supervisor takes in every child of its
-// process and every signal.
+// None of these tests is parallel: a supervisor handles all children and signals of its process.
 
 func TestAStepThatIsNoneIsRefused(t *testing.T) {
 	for _, c := range []struct {
