@@ -61,8 +61,8 @@ func ownerOf(o client.Object) string {
 	return "none"
 }
 
-// AtMost is the rule that when the controller has created an object of type T, at most most(w) objects that count exist. No controller can
-// prevent late writes, so each of them raises the limit by one.
+// AtMost is the rule that no creation by the controller may leave more than the allowed number of objects of type T that count. No controller
+// can prevent late writes, so each of them raises the limit by one.
 func AtMost[T client.Object](name string, counts func(*World, T) bool, most func(*World) int) Rule {
 	return Rule{Name: name, Write: func(w *World, c Change) error {
 		if _, ok := c.After.(T); !ok || c.Verb != Create || c.Late {

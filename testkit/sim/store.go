@@ -107,7 +107,7 @@ type store struct {
 	serial  int
 	// changed is called for each event.
 	changed func(event)
-	// admit may reject a write. Nil admits all. is is the object to be stored, or nil for a deletion.
+	// admit may reject a write. Nil admits all. It gets the object to be stored, or nil for a deletion.
 	admit func(r Request, old, is client.Object) error
 	// furnish sets each field that a cache may drop in new pods.
 	furnish bool
