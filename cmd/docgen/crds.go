@@ -26,7 +26,7 @@ func installed() map[string][]string {
 }
 
 // unserved returns the CRDs of kinds whose controllers are not complete. No chart installs them. They are in apis/testdata/crds, where tests
-// compare them with manifests written for OpenKruise, as they do for the others.
+// compare them, like the others, with the schemas that manifests were written for.
 func unserved() []string { return nil }
 
 // folders returns the folders to write CRDs to, and which CRDs go there.

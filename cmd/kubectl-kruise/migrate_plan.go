@@ -347,7 +347,7 @@ func (in *installation) versions() []finding {
 // feature is an OpenKruise feature that objects of any kind can request, and that is not served, or only with a feature gate.
 type feature struct {
 	name, without string
-	// gate is the feature gate that enables the feature, off by default. Empty means that there is none.
+	// gate is the feature gate that enables the feature, off by default. Empty means that there is no gate.
 	gate string
 	uses func(*unstructured.Unstructured) bool
 }

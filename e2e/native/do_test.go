@@ -161,8 +161,8 @@ func removeNode(name string) func(*side) {
 const restored = "beta.kubernetes.io/os"
 
 // taint taints a node, and waits until Kubernetes' controllers know: otherwise a set that is created a moment later could still get a pod
-// there. The controllers share one node cache. This function sees the taint in it through the node controller, which restores a label that
-// the same update removes.
+// there. The controllers share one node cache. That it shows the taint is seen when the node controller restores a label that the same update
+// removes.
 func taint(name string, effect corev1.TaintEffect) func(*side) {
 	return func(s *side) {
 		change(s, s.node(name), func(n *corev1.Node) {

@@ -111,8 +111,8 @@ func dockerConfig(tb testing.TB, password string) []byte {
 	return out
 }
 
-// pullByJobs runs a job that is rejected, one with the right password and one with an old one, one on nodes whose plugin has the password,
-// one that needs no password, one whose image is already present, and one whose registry doesn't answer.
+// pullByJobs runs a job without the password that fails, one with the right password and one with an old one, one on nodes whose plugin has
+// the password, one that needs no password, one whose image is already present, and one whose registry doesn't answer.
 func (s *scene) pullByJobs(r *registry, image string) {
 	s.Helper()
 	s.eachNodeHasAnImage()

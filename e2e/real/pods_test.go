@@ -86,7 +86,7 @@ func (s *scene) budgeted(c *fleet.Cluster, name string, available, allowed int32
 	})
 }
 
-// protect creates a budget for the pods of an app that allows most of them to go. It waits until the budget is enforced, using one that
+// protect creates a budget for the pods of an app that allows that many of them to go. It waits until the budget is enforced, using one that
 // allows none at first.
 func (s *scene) protect(c *fleet.Cluster, app string, spec policyv1beta1.PodUnavailableBudgetSpec, most int32) {
 	s.Helper()

@@ -24,7 +24,7 @@ import (
 // Feature is the name of the step.
 const Feature = kind
 
-// Injector adds sidecars to new pods. It may be used concurrently.
+// Injector adds sidecars to new pods. It is safe for concurrent use.
 type Injector struct {
 	// Namespace is the manager's own namespace, where the revisions are stored.
 	Namespace string

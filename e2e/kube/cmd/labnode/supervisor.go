@@ -31,8 +31,8 @@ type service struct {
 	pid  int
 }
 
-// supervisor starts programs and waits for them to end. Only one goroutine uses it, and waits for children: among them may be any number of
-// others'.
+// supervisor starts programs and waits for them to end. Only one goroutine uses it, and only this goroutine waits for children, which may
+// include any number of orphans of other processes.
 type supervisor struct {
 	services []*service
 	signals  chan os.Signal
