@@ -24,7 +24,8 @@ const generatedWeight = 100
 type planned struct {
 	generation generation
 
-	// states is what to remember. recorded and forgotten name the pods that this adds or removes. why is the reason for forgetting.
+	// states is what to remember. recorded names the pods that this adds or updates, forgotten those that it removes. why is the reason for
+	// forgetting.
 	states              map[string]appsv1beta1.PodState
 	recorded, forgotten []string
 	why                 string
