@@ -1,5 +1,6 @@
-// Pause is the first process in a pod's sandbox: it holds the namespaces that the pod's containers join, and reaps orphaned processes if the
-// containers share its PID namespace. It ends on SIGTERM.
+// Pause is the first process of a pod's sandbox: it holds the namespaces that
+// the pod's containers join, and reaps orphaned processes when they share its
+// process namespace. It ends on SIGTERM.
 package main
 
 import (
@@ -20,7 +21,8 @@ func main() {
 	}
 }
 
-// reap waits for all children that have ended: simultaneous signals are delivered as one.
+// reap waits for all children that have ended: signals at the same time are
+// delivered as one.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

@@ -11,17 +11,17 @@ import (
 	"sync/atomic"
 )
 
-// app serves requests. It is safe for concurrent use.
+// app serves requests, also concurrently.
 type app struct {
 	version string
 	env     []string
 	mux     *http.ServeMux
 	ready   atomic.Bool
 	hangs   atomic.Bool
-	exit    chan int // Receives the exit code.
+	exit    chan int // Gets the code to exit with.
 
 	mu   sync.Mutex
-	held [][]byte // Memory allocated on request.
+	held [][]byte // Memory that was requested.
 }
 
 func newApp(version string, ready bool, env []string) *app {
@@ -43,7 +43,7 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		log.Printf("testapp %s is asked for %s", a.version, r.URL)
 	}
 	if a.hangs.Load() {
-		<-r.Context().Done() // Hang until the client gives up.
+		<-r.Context().Done() // Until the client gives up.
 		return
 	}
 	a.mux.ServeHTTP(w, r)
@@ -99,7 +99,7 @@ func (a *app) end(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).Flush() // The response is sent before the process exits.
 	select {
 	case a.exit <- code:
-	default: // It is already exiting.
+	default: // It is exiting already.
 	}
 }
 
@@ -111,7 +111,7 @@ func (a *app) take(w http.ResponseWriter, r *http.Request) {
 	}
 	block := make([]byte, mb<<20)
 	for i := 0; i < len(block); i += 4096 {
-		block[i] = 1 // A page counts only once it is written.
+		block[i] = 1 // A page counts once it is written.
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,5 +1,5 @@
-// Testapp is a server for tests on real nodes. It returns its version, and misbehaves on demand, because of an env variable at start or a
-// later request:
+// Testapp is a server for tests on real nodes. It returns its version, and
+// misbehaves on demand, by a variable at start or by a request later:
 //
 //	TESTAPP_VERSION      the response of /version; the image sets it
 //	TESTAPP_ADDR         where it listens (default :8080)
@@ -20,5 +20,6 @@
 //	POST /exit?code=3    it exits
 //	POST /memory?mb=64   it allocates that much memory, and keeps it
 //
-// "testapp get URL" prints the response, and fails unless the status is 200: the image has no other client.
+// "testapp get URL" prints the response, and fails unless the status is 200:
+// the image has no other client.
 package main

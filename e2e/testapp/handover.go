@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// handOver passes the listening socket of one process to the next one, over a Unix socket in a folder that both have. Both processes share
-// the socket and its queue of connections, so no connection is lost when the first process closes it.
+// handOver is how one process passes its listening socket to the next one, over a Unix socket in a folder that both have. The socket with
+// its queue of connections is one for both, so that none is lost when the first process closes it.
 type handOver struct {
 	path   string
 	socket *net.UnixListener
 	served *net.TCPListener
-	// taken is closed when another process has taken over.
+	// taken is closed when another process serves.
 	taken chan struct{}
 	once  sync.Once
 }
@@ -26,8 +26,8 @@ type handOver struct {
 // takeTimeout limits each exchange.
 const takeTimeout = 5 * time.Second
 
-// listen returns a listener: the one of the process that owns path, or, if there is none, a new one for addr. From then on, the next process
-// may ask for it. served tells the previous process that its requests are being served.
+// listen returns a listener: that of the process that has path, or, if there is none, one for addr. The next process may ask for it from
+// then on. served tells the former process that its requests are served.
 func (h *handOver) listen(ctx context.Context, addr string) (l net.Listener, served func() error, err error) {
 	var config net.ListenConfig
 	if h.path == "" {
@@ -60,7 +60,7 @@ func (h *handOver) listen(ctx context.Context, addr string) (l net.Listener, ser
 	}, nil
 }
 
-// take asks the process that owns path for its listener. The connection is for confirming that it is served.
+// take asks the process that has path for its listener. The connection is for the answer that it is served.
 func take(ctx context.Context, path string) (*net.UnixConn, net.Listener, error) {
 	dialer := net.Dialer{Timeout: takeTimeout}
 	dialed, err := dialer.DialContext(ctx, "unix", path)
@@ -99,12 +99,11 @@ func receive(conn *net.UnixConn) (net.Listener, error) {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(sockets[0]), "listener")
-	l, err := net.FileListener(file) // It has its own copy.
+	l, err := net.FileListener(file) // It has a copy.
 	return l, errors.Join(err, file.Close())
 }
 
-// offer lets the next process take over, replacing the previous process. It puts a new file under the same name, which is dialed from then
-// on.
+// offer lets the next process take over, in the place of the former one. A new file under the same name is what is dialed from then on.
 func (h *handOver) offer(ctx context.Context) error {
 	own := fmt.Sprintf("%s.%d", h.path, time.Now().UnixNano())
 	var config net.ListenConfig
@@ -116,7 +115,7 @@ func (h *handOver) offer(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("%s is no Unix socket", own)
 	}
-	socket.SetUnlinkOnClose(false) // The next process owns the name by then.
+	socket.SetUnlinkOnClose(false) // The next one has the name then.
 	h.socket = socket
 	if err := os.Rename(own, h.path); err != nil {
 		return errors.Join(err, socket.Close())
@@ -125,7 +124,7 @@ func (h *handOver) offer(ctx context.Context) error {
 	return nil
 }
 
-// answer sends the listener to every process that asks, until the socket is closed.
+// answer sends the listener to whoever asks, until the socket is closed.
 func (h *handOver) answer() {
 	for {
 		conn, err := h.socket.AcceptUnix()
@@ -133,7 +132,7 @@ func (h *handOver) answer() {
 			return
 		}
 		if err := h.send(conn); err != nil {
-			log.Printf("testapp hands over: %v", err) // The next process may ask again.
+			log.Printf("testapp hands over: %v", err) // The next one may ask again.
 		} else {
 			h.once.Do(func() { close(h.taken) })
 		}
@@ -161,7 +160,7 @@ func (h *handOver) send(conn *net.UnixConn) error {
 	return nil
 }
 
-// close stops answering.
+// close stops the answers.
 func (h *handOver) close() error {
 	if h.socket == nil {
 		return nil

@@ -27,7 +27,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run returns the exit code.
+// run returns the code to exit with.
 func run(ctx context.Context, args []string, out io.Writer) (code int, err error) {
 	switch {
 	case len(args) == 0:
@@ -92,10 +92,10 @@ func serve(ctx context.Context) (code int, err error) {
 	case <-ctx.Done():
 		log.Printf("testapp %s is terminated", version)
 		waitOr(context.WithoutCancel(ctx), stopDelay, hand.taken)
-		if hand.path != "" { // This answers all accepted requests, unlike server.Shutdown, which drops new ones.
+		if hand.path != "" { // All requests that it has accepted are answered, unlike with server.Shutdown, which drops new ones.
 			server.SetKeepAlivesEnabled(false)
 			err := errors.Join(listener.Close(), hand.close())
-			if ended := <-failed; !errors.Is(ended, net.ErrClosed) { // It no longer accepts connections.
+			if ended := <-failed; !errors.Is(ended, net.ErrClosed) { // It accepts no more.
 				err = errors.Join(err, ended)
 			}
 			drained := make(chan struct{})
@@ -123,10 +123,10 @@ func duration(name string) (time.Duration, error) {
 	return d, nil
 }
 
-// wait returns false if ctx ends before d has passed.
+// wait returns false if ctx ended before d had passed.
 func wait(ctx context.Context, d time.Duration) bool { return waitOr(ctx, d, nil) }
 
-// waitOr waits at most until done is closed, and then returns true.
+// waitOr waits no longer than until done is closed, and returns true then.
 func waitOr(ctx context.Context, d time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -140,7 +140,7 @@ func waitOr(ctx context.Context, d time.Duration, done <-chan struct{}) bool {
 	}
 }
 
-// getTimeout is the timeout of a request, in case the server hangs.
+// getTimeout is the timeout of a request to a server that hangs.
 const getTimeout = 5 * time.Second
 
 func get(ctx context.Context, url string, out io.Writer) error {
@@ -152,7 +152,7 @@ func get(ctx context.Context, url string, out io.Writer) error {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return err // The error contains the URL.
+		return err // It names the URL.
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if _, err := io.Copy(out, resp.Body); err != nil {

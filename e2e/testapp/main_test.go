@@ -156,7 +156,7 @@ func TestGetPrintsWhatIsThere(t *testing.T) {
 	require.Equal(t, 2, code)
 }
 
-// TestTheNextOneTakesOver makes a client send requests while the first process hands over to the second, and the second to a third.
+// TestTheNextOneTakesOver has a client send requests while the first process hands over to the second, and that to a third.
 func TestTheNextOneTakesOver(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TESTAPP_HANDOVER", filepath.Join(dir, "next"))

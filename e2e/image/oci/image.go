@@ -15,22 +15,23 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// User is the unprivileged account that runs the programs, as numeric user and group, so that a cluster can see that it is not root.
+// User runs the programs: an account without rights, as number and group, so
+// that a cluster can see that it is not root.
 const User = "65532:65532"
 
 // Image is the content of one image.
 type Image struct {
-	// Program is the name of the file in the root folder that the image starts.
+	// Program is the name of the file at the root, which the image starts.
 	Program string
 	// Args are its default arguments.
 	Args []string
 	// Env holds variables as NAME=value.
 	Env []string
-	// Labels go into the configuration and, for the index, into the annotations.
+	// Labels go into the configuration and, of the index, into the annotations.
 	Labels map[string]string
 }
 
-// files returns what a process expects besides the program. Folder names end with a slash.
+// files are what a process expects beside the program. Folders end with a slash.
 func files() []tar.Header {
 	return []tar.Header{
 		{Name: "etc/", Mode: 0o755},
@@ -40,7 +41,7 @@ func files() []tar.Header {
 	}
 }
 
-// texts returns the contents of files.
+// texts are the contents of files.
 func texts() map[string]string {
 	return map[string]string{ //nolint:gosec // Accounts, without passwords.
 		"etc/group":  "root:x:0:\nnonroot:x:65532:\n",
@@ -86,7 +87,7 @@ func Build(spec Image, arch string, program []byte) (v1.Image, error) {
 	return img, nil
 }
 
-// layer returns a tar archive with the program and files.
+// layer is a tar archive with the program and files.
 func layer(name string, program []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -116,7 +117,8 @@ func layer(name string, program []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Index puts the images of several architectures under one digest. The platforms are in the order of archs.
+// Index puts the images of several architectures under one digest. The order
+// of platforms is that of archs.
 func Index(spec Image, archs []string, images map[string]v1.Image) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range archs {

@@ -24,7 +24,7 @@ func testSpec() Image {
 	}
 }
 
-// index builds for the given architectures, in the given order.
+// index builds for two architectures, in the order that they are given in.
 func index(t *testing.T, spec Image, program string, archs ...string) v1.ImageIndex {
 	t.Helper()
 	images := map[string]v1.Image{}
@@ -65,7 +65,8 @@ func TestTheSameProgramsGiveTheSameDigest(t *testing.T) {
 	}
 }
 
-// TestTheDigestStays fails when a library changes its output: then images of one commit differ depending on who built them.
+// TestTheDigestStays fails when a library changes what it writes: then images
+// of one commit differ by who built them.
 func TestTheDigestStays(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "sha256:6ee4bff0ac876d97e1e674e9913ab1178a61a937fcdc231d6770ab9425d6a897", digest(t, index(t, testSpec(), "code", "amd64", "arm64")))

@@ -16,7 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// Annotations of an entry in a layout's index. The first is from the image specification. The second is the full name that containerd uses.
+// Annotations of an entry in a layout's index: the first is what the image
+// specification has, the second is the whole name that containerd takes.
 const (
 	refName   = "org.opencontainers.image.ref.name"
 	ImageName = "io.containerd.image.name"
@@ -28,7 +29,8 @@ type Named struct {
 	Index v1.ImageIndex
 }
 
-// WriteLayout replaces the content of dir with an OCI layout of the images, in their order.
+// WriteLayout makes dir an OCI layout of the images, in their order, and removes
+// its earlier content.
 func WriteLayout(dir string, images []Named) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("clear %s: %w", dir, err)
@@ -69,7 +71,8 @@ func ReadLayout(dir string) ([]Named, error) {
 	return out, nil
 }
 
-// Digests lists images, one per line: name:tag without prefix, the platform or "index" for the multi-platform index, and the digest.
+// Digests lists images, a line each: name:tag without what comes before it, the
+// platform or "index" for the one of all platforms, and the digest.
 func Digests(images []Named) ([]byte, error) {
 	var out bytes.Buffer
 	for _, image := range images {
@@ -90,7 +93,8 @@ func Digests(images []Named) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// WriteArchive writes a layout's folder as a tar archive, which containerd can import directly.
+// WriteArchive writes a layout's folder as a tar archive, which containerd
+// imports as it is.
 func WriteArchive(dir string, out io.Writer) error {
 	w := tar.NewWriter(out)
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error { // In lexical order.
@@ -121,5 +125,5 @@ func WriteArchive(dir string, out io.Writer) error {
 	return nil
 }
 
-// tag returns the part of a name after the last colon.
+// tag is what follows the last colon of a name.
 func tag(name string) string { return name[strings.LastIndex(name, ":")+1:] }

@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// New returns the registry's handler. Layers are stored in the folder blobs. Requests without user and password are answered with 401. An
+// New returns the registry's handler. Layers are kept in the folder blobs.
+// Requests without user and password are answered with 401; an
 // empty user allows anonymous access.
 func New(user, password, blobs string) http.Handler {
 	open := registry.New(

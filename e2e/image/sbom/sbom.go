@@ -15,8 +15,8 @@ import (
 	purl "github.com/package-url/packageurl-go"
 )
 
-// Of returns the SBOM of a program. The name and version are those of the image: a program built without version control doesn't know its own
-// version.
+// Of returns the SBOM of a program. The name and version are those of the image:
+// a program that was built without version control does not know its own.
 func Of(name, version string, program []byte) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
@@ -33,7 +33,7 @@ func Of(name, version string, program []byte) ([]byte, error) {
 	main.PackageURL = packageURL(info.Main.Path, version, below)
 	main.BOMRef = main.PackageURL
 
-	// Scanners find vulnerabilities of Go's standard library under the name stdlib.
+	// Scanners look for vulnerabilities of Go's library by the name stdlib.
 	toolchain, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
 	parts := []cdx.Component{library("stdlib", toolchain)}
 	for _, m := range info.Deps {
@@ -53,7 +53,7 @@ func Of(name, version string, program []byte) ([]byte, error) {
 	bom.Components = &parts
 	bom.Dependencies = &[]cdx.Dependency{{Ref: main.BOMRef, Dependencies: &refs}}
 	var out bytes.Buffer
-	// Don't use the newest version of the format: readers may be older.
+	// Not the newest version of the format: what reads it may be older.
 	if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6); err != nil {
 		return nil, fmt.Errorf("write the SBOM of %s: %w", name, err)
 	}
@@ -70,7 +70,7 @@ func packageURL(module, version, below string) string {
 	return purl.NewPackageURL(purl.TypeGolang, strings.TrimSuffix(namespace, "/"), name, version, nil, below).ToString()
 }
 
-// hashes returns the SHA-256 from go.sum, in the form used by CycloneDX' own tool.
+// hashes is the SHA-256 of go.sum, in the form that CycloneDX' own tool gives it.
 func hashes(m *debug.Module) *[]cdx.Hash {
 	sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:"))
 	if err != nil || len(sum) != sha256.Size {
@@ -79,7 +79,7 @@ func hashes(m *debug.Module) *[]cdx.Hash {
 	return &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
 }
 
-// settings returns build settings, such as GOARCH and -tags.
+// settings are those of the build, such as GOARCH and -tags.
 func settings(info *debug.BuildInfo) *[]cdx.Property {
 	out := make([]cdx.Property, 0, 1+len(info.Settings))
 	out = append(out, cdx.Property{Name: "cdx:gomod:build:env:GOVERSION", Value: info.GoVersion})

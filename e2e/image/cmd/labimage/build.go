@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/image/sbom"
 )
 
-// builder compiles programs and builds images from them.
+// builder compiles programs and builds images of them.
 type builder struct {
 	set      string
 	only     []string
@@ -106,7 +106,7 @@ func (b builder) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// selected returns the images to build.
+// selected are the images to make.
 func (b builder) selected() ([]image, error) {
 	all, ok := sets()[b.set]
 	if !ok {
@@ -130,7 +130,8 @@ func (b builder) selected() ([]image, error) {
 	return out, nil
 }
 
-// index compiles one image's program for all architectures. Several images of one program share the compiled program.
+// index compiles one image's program for all architectures. Images of one
+// program are compiled once.
 func (b builder) index(ctx context.Context, i image, tmp string) (v1.ImageIndex, error) {
 	images := map[string]v1.Image{}
 	for _, arch := range b.archs {
@@ -151,8 +152,8 @@ func (b builder) index(ctx context.Context, i image, tmp string) (v1.ImageIndex,
 	return oci.Index(i.spec(b.version), slices.Sorted(slices.Values(b.archs)), images)
 }
 
-// describe writes a description of the images beside the layout: sbom/ holds an SBOM of each program for each architecture, and digests.txt
-// the digest of each image.
+// describe writes beside the layout what its images are: sbom/ has an SBOM of each
+// program for each architecture, digests.txt the digest of each image.
 func (b builder) describe(images []image, named []oci.Named, tmp string) error {
 	if err := os.MkdirAll(filepath.Join(b.out, "sbom"), 0o755); err != nil {
 		return fmt.Errorf("write SBOMs: %w", err)
@@ -187,14 +188,14 @@ func (b builder) compile(ctx context.Context, i image, arch, file string) error 
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags", i.tags,
 		"-ldflags", "-s -w -X "+versionVariable+"="+b.version, "-o", file, i.pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOWORK=off",
-		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=") // Every builder gets the same digest.
+		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=") // Whoever builds gets the same digest.
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile %s for %s: %w\n%s", i.repository, arch, err, out)
 	}
 	return nil
 }
 
-// archive writes all images to one file.
+// archive writes one file with all of images.
 func archive(file, dir string, images []oci.Named) error {
 	if err := oci.WriteLayout(dir, images); err != nil {
 		return err

@@ -30,7 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/image/registry"
 )
 
-// program is a small compiled Go program for which an SBOM can be made.
+// program is a small one that Go has compiled, from which an SBOM can be made.
 var program = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "labimage-test-")
 	if err != nil {
@@ -44,7 +44,8 @@ var program = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// fakeGo puts a fake go into the PATH that writes that program and its own arguments to its output file.
+// fakeGo puts a go into the PATH that writes that program and its own arguments
+// into its output file.
 func fakeGo(t *testing.T) {
 	t.Helper()
 	text, err := program()
@@ -100,7 +101,7 @@ func TestTheReleaseIsTheSameEachTimeItIsBuilt(t *testing.T) {
 	require.Equal(t, files, contents(t, dirs[1]))
 }
 
-// contents returns the files in a folder.
+// contents are the files in a folder.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -155,7 +156,8 @@ func TestALayoutSaysWhatItsImagesAre(t *testing.T) {
 	}
 }
 
-// compiled returns the program in an image for an architecture. It ends with the arguments of the fake go.
+// compiled returns the program of an image's architecture; it ends with the
+// arguments of the fake go.
 func compiled(t *testing.T, index v1.ImageIndex, arch string) string {
 	t.Helper()
 	manifest, err := index.IndexManifest()
@@ -315,7 +317,7 @@ func serves(t *testing.T, listen string) {
 	require.NoError(t, <-ended)
 }
 
-// writer sends what is written to it.
+// writer sends what is written.
 type writer chan string
 
 func (w writer) Write(p []byte) (int, error) {

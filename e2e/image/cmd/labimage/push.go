@@ -40,7 +40,7 @@ name. Credentials are those of docker login, if none are given.`,
 	return cmd
 }
 
-// dockerLogin returns the credentials stored by docker login.
+// dockerLogin returns the credentials that docker login has stored.
 func dockerLogin() remote.Option { return remote.WithAuthFromKeychain(authn.DefaultKeychain) }
 
 // push uploads images.

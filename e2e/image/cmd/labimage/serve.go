@@ -76,7 +76,7 @@ is ready.`,
 	return cmd
 }
 
-// dialable returns the address at which a listener can be reached from here, even if it listens on all addresses.
+// dialable is the address to reach a listener from here, also one on all addresses.
 func dialable(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))

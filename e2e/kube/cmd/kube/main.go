@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	_ "time/tzdata" // CronJobs name time zones, and the machine may not have them.
+	_ "time/tzdata" // CronJobs name time zones, and the machine may know none.
 
 	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/server/v3/etcdmain"
@@ -30,7 +30,8 @@ import (
 	kwoksignals "sigs.k8s.io/kwok/pkg/utils/signals"
 )
 
-// self is the name under which the file takes the program's name from its first argument.
+// self is the name under which the file takes the program from its first
+// argument.
 const self = "kube"
 
 func main() {
@@ -57,14 +58,15 @@ func main() {
 	os.Exit(run())
 }
 
-// runEtcd ends the process when etcd ends.
+// runEtcd ends the process itself when etcd ends.
 func runEtcd() int {
 	etcdmain.Main(os.Args)
 	return 0
 }
 
 func runKubectl() int {
-	// Verbosity must be set before the command is built, because building it already logs. The command's own flag parsing reports a bad value.
+	// Verbosity must be set before the command is built: building it already
+	// logs. A bad value is reported by the command's own flag parsing.
 	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err)
@@ -72,8 +74,8 @@ func runKubectl() int {
 	return 0
 }
 
-// runKwok reads the global flags (most notably --config) before it creates the command, because the command takes its defaults from the
-// configuration file.
+// runKwok reads the global flags (--config above all) before the command is
+// made, as the command takes its defaults from the configuration file.
 func runKwok() int {
 	flags := pflag.NewFlagSet("global", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
@@ -86,7 +88,8 @@ func runKwok() int {
 		return 1
 	}
 	command := kwok.NewCommand(ctx)
-	// Kubernetes adds its own --version flag to all commands in this file, and cobra fails on a flag that it didn't add.
+	// Kubernetes has put a --version flag of its own in front of all commands of
+	// this file, and cobra stops at one that is not its own.
 	command.Version = ""
 	command.PersistentFlags().AddFlagSet(flags)
 	if err := command.ExecuteContext(ctx); err != nil {

@@ -46,7 +46,7 @@ func endpoints(of string, port int32, list ...discoveryv1.Endpoint) *discoveryv1
 	}
 }
 
-// shop returns a zone with a Service with an address, one without, and one elsewhere.
+// shop has a Service with an address, one without, and one elsewhere.
 func shop(t *testing.T) zone {
 	t.Helper()
 	elsewhere := service("bank", "")
@@ -115,7 +115,7 @@ func TestWhatANameStandsFor(t *testing.T) {
 	}
 }
 
-// resolver returns the standard library's client for the server.
+// resolver asks the server with the standard library's client.
 func resolver(t *testing.T, z zone) *net.Resolver {
 	t.Helper()
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")

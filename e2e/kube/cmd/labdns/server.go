@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// ttl is short because tests delete and recreate Services with the same name.
+	// ttl is short, because tests delete and create Services of the same name.
 	ttl = 5 // Seconds.
-	// plainSize is the size that a client without EDNS accepts over UDP.
+	// plainSize is the size that a client without EDNS accepts by UDP.
 	plainSize = 512
-	// maxSize is the maximum size of a UDP response. Such a response is never fragmented.
+	// maxSize is the most that is sent by UDP: it is never fragmented.
 	maxSize = 1232
-	// streamTimeout ends an idle connection.
+	// streamTimeout ends a connection that asks nothing.
 	streamTimeout = 5 * time.Second
-	// maxAliases limits the length of a CNAME chain, which the server follows for its clients.
+	// maxAliases limits a chain of aliases, which the server follows for its clients.
 	maxAliases = 8
 )
 
@@ -33,7 +33,7 @@ func servePackets(conn net.PacketConn, z zone) {
 			return
 		}
 		if err != nil {
-			continue // An error of a single packet, for example because the client is gone.
+			continue // An error of one packet: the client is gone, for example.
 		}
 		if out := reply(z, buf[:n], true); out != nil {
 			_, _ = conn.WriteTo(out, from)
@@ -76,7 +76,7 @@ func serveStream(conn net.Conn, z zone) {
 	}
 }
 
-// reply returns the response to a message, or nil if the message is not a query.
+// reply is the answer to one message; nil if it is no question.
 func reply(z zone, in []byte, packet bool) []byte {
 	var parser dnsmessage.Parser
 	header, err := parser.Start(in)
@@ -116,7 +116,7 @@ func reply(z zone, in []byte, packet bool) []byte {
 	}
 	data, err := out.Pack()
 	if err == nil && packet && len(data) > acceptedSize(&parser) {
-		out.Truncated, out.Answers = true, nil // The client retries over TCP.
+		out.Truncated, out.Answers = true, nil // The client retries by TCP.
 		data, err = out.Pack()
 	}
 	if err != nil {
@@ -125,7 +125,7 @@ func reply(z zone, in []byte, packet bool) []byte {
 	return data
 }
 
-// acceptedSize returns the size of a response that the client accepts over UDP.
+// acceptedSize is the size of an answer that the client accepts by UDP.
 func acceptedSize(parser *dnsmessage.Parser) int {
 	if parser.SkipAllQuestions() != nil || parser.SkipAllAnswers() != nil || parser.SkipAllAuthorities() != nil {
 		return plainSize

@@ -12,14 +12,14 @@ import (
 
 // zone answers from a cache of the apiserver's objects.
 type zone struct {
-	domain    string        // Without leading and trailing dot.
+	domain    string        // Without dots around it.
 	services  cache.Indexer // By namespace/name.
-	endpoints cache.Indexer // With the index from byService.
+	endpoints cache.Indexer // With the index of byService.
 }
 
 const serviceIndex = "service"
 
-// byService indexes EndpointSlices by the namespace/name of their Service.
+// byService finds the EndpointSlices of a Service, by namespace/name.
 func byService() cache.Indexers {
 	return cache.Indexers{serviceIndex: func(obj any) ([]string, error) {
 		slice, ok := obj.(*discoveryv1.EndpointSlice)
@@ -30,8 +30,9 @@ func byService() cache.Indexers {
 	}}
 }
 
-// lookup returns the records for a name, which must be in lower case and without the trailing dot. A name can exist without a record of the
-// requested type. That differs from a name that doesn't exist: some resolvers give up on the latter.
+// lookup returns the records of a name, which is in lower case and without the
+// last dot. A name can be there and have no record of the asked type; that
+// differs from one that is not there: some resolvers give up on the latter.
 func (z zone) lookup(name string, kind dnsmessage.Type) (records []dnsmessage.ResourceBody, found bool) {
 	rest, ok := strings.CutSuffix(name, ".svc."+z.domain)
 	if !ok {
@@ -94,9 +95,10 @@ func (z zone) host(key, host string, kind dnsmessage.Type) (records []dnsmessage
 	return records, found
 }
 
-// port answers queries for _PORT._PROTO: with the Service's own name, or with the name of each endpoint if the Service is headless.
+// port answers _PORT._PROTO: with the Service's own name, or with the name of
+// each endpoint if the Service is headless.
 func (z zone) port(svc *corev1.Service, name, port, proto string, kind dnsmessage.Type) (records []dnsmessage.ResourceBody, found bool) {
-	// The name after the two labels belongs to the Service.
+	// The name after the two labels is the Service's.
 	_, rest, _ := strings.Cut(name, ".")
 	_, target, _ := strings.Cut(rest, ".")
 	add := func(host string, number int32) {
@@ -132,8 +134,8 @@ type endpoint struct {
 	ports   []discoveryv1.EndpointPort
 }
 
-// ready returns the endpoints that take traffic. If the Service publishes endpoints that are not ready, the EndpointSlice controller marks
-// all of them as ready.
+// ready lists the endpoints that take traffic. The controller that writes the
+// slices calls all of them ready where the Service publishes those that are not.
 func (z zone) ready(key string) []endpoint {
 	objs, err := z.endpoints.ByIndex(serviceIndex, key)
 	if err != nil {
@@ -161,7 +163,7 @@ func (z zone) ready(key string) []endpoint {
 	return out
 }
 
-// appendAddress adds an A or AAAA record if the address has the requested type.
+// appendAddress adds an A or AAAA record if the address is of the asked type.
 func appendAddress(out []dnsmessage.ResourceBody, address string, kind dnsmessage.Type) []dnsmessage.ResourceBody {
 	ip, err := netip.ParseAddr(address)
 	switch {

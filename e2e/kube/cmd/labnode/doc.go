@@ -1,8 +1,11 @@
-// Labnode is the first process of a real lab node. It sets up the environment of the node's programs (mounts, cgroups, addresses), starts
-// them, and restarts them when they exit. It reaps orphaned processes, as the first process in a PID namespace must.
+// Labnode is the first process of a real node of the lab: it sets up the
+// environment of the node's programs (mounts, cgroups, addresses), starts them,
+// and restarts them when they exit. It reaps orphaned processes, as the first
+// process of a process namespace has to.
 //
-// Its input is a file with a JSON list of steps. Each step is a list too: a verb and its arguments. Package testkit/lab writes the file.
-// labnode knows nothing about Kubernetes.
+// Its input is a file, a JSON list of steps. Each step is a list too: a
+// verb and its arguments. Package testkit/lab writes the file; labnode
+// knows nothing of Kubernetes.
 //
 //	bind SOURCE TARGET            the folder or file SOURCE is seen at TARGET as well
 //	cgroupns                      a cgroup namespace of its own, with the current cgroups as roots
@@ -19,6 +22,7 @@
 //	waitsocket FILE               until a program listens there
 //	write FILE TEXT
 //
-// SIGTERM shuts the node down: the programs are stopped in reverse start order, then everything else is asked to stop, and what is left after
-// a few seconds ends with the namespace. SIGKILL acts like a power failure.
+// SIGTERM shuts the node down: the programs end in the reverse order of their
+// start, then everything else is asked to end, and what is left after some
+// seconds goes with the namespace. SIGKILL is a power cut.
 package main

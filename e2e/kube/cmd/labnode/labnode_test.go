@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// None of these tests is parallel: a supervisor handles all children and signals of its process.
+// None of these tests is parallel: a supervisor takes in every child of its
+// process and every signal.
 
 func TestAStepThatIsNoneIsRefused(t *testing.T) {
 	for _, c := range []struct {

@@ -10,7 +10,8 @@ import (
 )
 
 func main() {
-	// Namespaces belong to threads: this thread does everything that changes them, and starts everything in them.
+	// Namespaces belong to threads: all that is done to them, and all that is
+	// started in them, is done by this one.
 	runtime.LockOSThread()
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: labnode STEPS.json")
@@ -22,7 +23,7 @@ func main() {
 	}
 }
 
-// run runs the steps, and then supervises the programs until the node is shut down.
+// run does the steps and then supervises the programs until the node is shut down.
 func run(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// restartAfter is how long to wait before restarting a program that ended.
+	// restartAfter is how long a program that ended is left alone.
 	restartAfter = time.Second
-	// serviceGrace is for each program, restGrace for everything that is left.
+	// serviceGrace is for each program, restGrace for all that is left.
 	serviceGrace = 2 * time.Second
 	restGrace    = 3 * time.Second
 )
 
 var errShutdown = errors.New("shut down by a signal")
 
-// service is a program that should run as long as the node does.
+// service is a program that is to run as long as the node does.
 type service struct {
 	name string
 	log  string
@@ -31,14 +31,14 @@ type service struct {
 	pid  int
 }
 
-// supervisor starts programs and waits for them to end. Only one goroutine uses it, and only this goroutine waits for children, which may
-// include any number of orphans of other processes.
+// supervisor starts programs and waits for their ends. It is used by one
+// goroutine, which alone waits for children: there are as many of others.
 type supervisor struct {
 	services []*service
 	signals  chan os.Signal
 	restart  chan *service
-	ended    map[int]syscall.WaitStatus // Of children that are not services. Only those that run waits for are kept.
-	running  int                        // The PID that run waits for.
+	ended    map[int]syscall.WaitStatus // Of children that are no service; only those of run stay.
+	running  int                        // The pid that run waits for.
 }
 
 func newSupervisor() *supervisor {
@@ -51,7 +51,7 @@ func newSupervisor() *supervisor {
 	return s
 }
 
-// start starts a program that writes to its log.
+// start starts a program with its log as output.
 func (s *supervisor) start(svc *service) error {
 	log, err := os.OpenFile(svc.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *supervisor) start(svc *service) error {
 	return nil
 }
 
-// run starts a program, with our own output, and waits until it ends.
+// run starts a program, with our own output, and waits for its end.
 func (s *supervisor) run(args []string) error {
 	pid, err := fork(args, os.Stderr)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *supervisor) run(args []string) error {
 	}
 }
 
-// wait supervises the children until done returns true.
+// wait supervises the children until done.
 func (s *supervisor) wait(limit time.Duration, done func() bool) error {
 	deadline := time.Now().Add(limit)
 	for !done() {
@@ -103,7 +103,7 @@ func (s *supervisor) wait(limit time.Duration, done func() bool) error {
 	return nil
 }
 
-// mind handles the next event, if one occurs within the limit.
+// mind handles the next event, if there is one within that time.
 func (s *supervisor) mind(limit time.Duration) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -146,7 +146,8 @@ func (s *supervisor) reap() {
 	}
 }
 
-// shutdown stops the node in order: first its programs, last one first, then everything else.
+// shutdown ends the node in order: its programs, the last one first, then
+// everything.
 func (s *supervisor) shutdown() {
 	slices.Reverse(s.services)
 	for _, svc := range s.services[:max(0, len(s.services)-1)] { // The first one started serves the others.
@@ -171,7 +172,8 @@ func gone(pid int) bool {
 	return got == pid || errors.Is(err, syscall.ECHILD)
 }
 
-// fork starts a program from the current thread, so that the program gets the thread's namespaces.
+// fork starts a program from this very thread, so that it gets the thread's
+// namespaces.
 func fork(args []string, out *os.File) (int, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
