@@ -42,9 +42,9 @@ func TestRules(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		base   string
-		change string // a merge patch on base
-		update string // a merge patch on the object that was created, as an update
-		want   string // expected in the refusal; empty: accepted
+		change string // a merge patch for base
+		update string // a merge patch for the created object, sent as an update
+		want   string // expected in the error; empty if accepted
 	}{
 		{name: "a pull member needs nothing", base: pull},
 		{name: "a pull member may choose the lifetime of its certificate", base: pull, change: `{spec: {pull: {certTTLSeconds: 3600}}}`},
@@ -163,7 +163,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestMain lets the package's tests share a cluster.
+// TestMain lets the tests of the package share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 type api struct{ dynamic.Interface }
@@ -179,7 +179,7 @@ func start(t *testing.T) api {
 	return a
 }
 
-// try makes base with change on it, then updates it. All but what an update needs are dry runs.
+// try creates base with change applied, then updates it. Everything except what an update needs is a dry run.
 func (a api) try(t *testing.T, base, change, update string) error {
 	t.Helper()
 	o := merged(t, base, change)
@@ -213,7 +213,7 @@ func merged(t *testing.T, base, change string) *unstructured.Unstructured {
 	return o
 }
 
-// messages are those of all CEL rules of this group.
+// messages returns the messages of all CEL rules of this group.
 func messages(t *testing.T) []string {
 	t.Helper()
 	sources, err := filepath.Glob("*_types.go")

@@ -12,36 +12,35 @@ import (
 
 // Names on the hub.
 const (
-	// SystemNamespace holds what all members share: contents, the epoch, tombstones, the hub's own Lease.
+	// SystemNamespace contains what all members share: contents, the epoch, tombstones, and the hub's own Lease.
 	SystemNamespace = "fleet-system"
 	// MemberLease is the name of a member's Lease in its namespace.
 	MemberLease = "member"
-	// HubLease is the name of the Lease that the hub renews in SystemNamespace, to distinguish its own faults from those of
-	// members.
+	// HubLease is the name of the Lease that the hub renews in SystemNamespace, to tell its own failures from those of members.
 	HubLease = "hub"
 	// EpochConfigMap is the ConfigMap in SystemNamespace whose key epoch is the hub's epoch.
 	EpochConfigMap = "epoch"
-	// SubsetsPerRow is how many subsets of one object a cluster can hold, so that a row's status stays under 4 KiB.
+	// SubsetsPerRow is the maximum number of subsets of one object in a cluster. It keeps the status of a row below 4 KiB.
 	SubsetsPerRow = 20
 
-	// OrdinalsPerSubset is how many ordinals a subset has in one cluster, where its pods have ordinals.
+	// OrdinalsPerSubset is the number of ordinals reserved for a subset in one cluster, for workloads whose pods have ordinals.
 	OrdinalsPerSubset = 10_000
 )
 
-// Namespace is the hub's namespace for a member's rows.
+// Namespace returns the hub's namespace for the rows of a member.
 func Namespace(cluster string) string { return "fleet-" + cluster }
 
-// UserPrefix begins the names of all pull members' users.
+// UserPrefix is the prefix of the user names of all pull members.
 const UserPrefix = "kruise:member:"
 
-// User is the name that a pull member's certificate carries (CN), at most 64 characters long. uid is that of the MemberCluster, so
-// that a certificate of an earlier one of the same name has no rights.
+// User returns the user name in the certificate of a pull member (CN), at most 64 characters long. uid is the UID of the MemberCluster, so
+// that a certificate issued for an earlier MemberCluster with the same name has no permissions.
 func User(cluster string, uid types.UID) string { return UserPrefix + cluster + ":" + incarnation(uid) }
 
-// incarnation distinguishes MemberClusters that have had the same name: the first 8 characters of the UID.
+// incarnation returns the first 8 characters of the UID. It distinguishes MemberClusters that had the same name.
 func incarnation(uid types.UID) string { return string(uid[:min(len(uid), 8)]) }
 
-// ParseUser returns the cluster of a pull member's user, and whether the name has the form that User returns.
+// ParseUser returns the cluster in the user name of a pull member, and whether the name has the form that User returns.
 func ParseUser(user string) (cluster string, ok bool) {
 	rest, ok := strings.CutPrefix(user, UserPrefix)
 	if !ok {
@@ -54,30 +53,31 @@ func ParseUser(user string) (cluster string, ok bool) {
 	return cluster, true
 }
 
-// Group is the group that all pull members' certificates carry (O), besides the member's own, which is like its User.
+// Group is the group in the certificates of all pull members (O). Each certificate also has a group of its own, which is the same as its
+// User.
 const Group = "kruise:members"
 
-// RequestName is the name of a member's certificate signing request. It is fixed, so that a member may be allowed to
-// read its own and no other.
+// RequestName returns the name of a member's certificate signing request. The name is fixed, so that a member can be allowed to read its
+// own request and no other.
 func RequestName(cluster string) string { return "fleet-" + cluster }
 
-// BootstrapAccount is the name of the ServiceAccount with which a member joins, in Namespace(cluster).
+// BootstrapAccount returns the name of the ServiceAccount in Namespace(cluster) that a member joins with.
 func BootstrapAccount(cluster string) string { return "bootstrap-" + cluster }
 
-// TombstoneName is the name of the ConfigMap in SystemNamespace for a member that was away while it left.
+// TombstoneName returns the name of the ConfigMap in SystemNamespace for a member that was unreachable while it left.
 func TombstoneName(clusterUID string) string { return "left-" + clusterUID }
 
-// RowName is the name of a new row, and of its line in the ledger, of an object of the hub: the kind, for readability, and 128 bits of the
-// SHA-256 of what identifies the object, so that nobody finds another object of his own whose row has that name. A row that was created
-// when the names had 48 bits keeps its name.
+// RowName returns the name of a new row for an object of the hub, and of the row's line in the ledger. It consists of the kind, for
+// readability, and 128 bits of the SHA-256 of the object's identity, so that nobody can craft an object whose row has the same name. Rows
+// created when names had 48 bits keep their names.
 func RowName(kind, namespace, name, uid string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + name + "/" + uid))
 	return strings.ToLower(kind) + "-" + hex.EncodeToString(sum[:16])
 }
 
-// ObjectRowName is the name of the row of one object of a source with several: RowName of the object and not of the source, so that
-// two sources can't have a row of one object in one cluster. It has the object's group, because kinds of two groups may have the same
-// name; the version is left out, because it may change while the row remains.
+// ObjectRowName returns the name of the row for one object of a source that has several. It is the RowName of the object, not of the
+// source, so that two sources can't have rows for the same object in one cluster. It includes the object's group, because kinds in two
+// groups may have the same name. It doesn't include the version, which may change during the lifetime of a row.
 func ObjectRowName(o WorkObject, namespace string) string {
 	group, _, versioned := strings.Cut(o.APIVersion, "/")
 	if !versioned { // The core group.
@@ -86,8 +86,8 @@ func ObjectRowName(o WorkObject, namespace string) string {
 	return RowName(o.Kind, namespace, group+"/"+o.Kind+"/"+o.Name, "")
 }
 
-// ContentName is the name of a WorkContent: 160 bits of the HMAC-SHA-256 of its bytes, so that equal manifests share one
-// object, and a name can't be guessed without the key.
+// ContentName returns the name of a WorkContent: 160 bits of the HMAC-SHA-256 of its bytes. Equal manifests share one object, and names
+// can't be guessed without the key.
 func ContentName(key, manifest []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write(manifest)

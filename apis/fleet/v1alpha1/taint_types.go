@@ -6,43 +6,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TaintEffect is what a taint does to objects that do not tolerate it.
+// TaintEffect is the effect of a taint on objects that don't tolerate it.
 // +kubebuilder:validation:Enum=NoPlace;NoNewPlace;Evict
 type TaintEffect string
 
-// Effects of taints, from the weakest to the strongest.
+// Effects of taints, from weakest to strongest.
 const (
-	// NoNewPlace: objects that are not in the cluster are not placed there. Those that are may grow.
+	// NoNewPlace means that objects that aren't in the cluster yet are not placed there. Objects that are there may grow.
 	NoNewPlace TaintEffect = "NoNewPlace"
-	// NoPlace: nothing is placed and nothing grows. Objects keep what they have, and may shrink.
+	// NoPlace means that no object is placed in the cluster and none grows there. Objects keep what they have, and may shrink.
 	NoPlace TaintEffect = "NoPlace"
-	// Evict: like NoPlace, and replicas move to other clusters, each as its replacement is available.
+	// Evict means NoPlace, and that replicas move to other clusters, each when its replacement is available.
 	Evict TaintEffect = "Evict"
 )
 
-// ClusterTaint keeps objects that do not tolerate it away from a cluster.
+// ClusterTaint keeps objects away from a cluster unless they tolerate it.
 type ClusterTaint struct {
-	// key is the name of the taint, like the key of a label.
+	// key is the taint key. It has the form of a label key.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=316
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	Key string `json:"key"`
-	// value is the value of the taint, like the value of a label.
+	// value is the taint value. It has the form of a label value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`
 	Value string `json:"value,omitempty"`
-	// effect is NoNewPlace (objects that are not there yet stay away), NoPlace (nothing grows there either) or Evict (replicas move
-	// to other clusters as they become available there).
+	// effect is the effect on objects that don't tolerate the taint. NoNewPlace keeps out objects that aren't there yet. NoPlace also prevents
+	// objects that are there from growing. Evict also moves replicas to other clusters, each when its replacement is available.
 	// +required
 	Effect TaintEffect `json:"effect"`
-	// timeAdded is when the taint was added. The hub sets it.
+	// timeAdded is the time at which the taint was added. It is set by the hub.
 	// +optional
 	TimeAdded *metav1.Time `json:"timeAdded,omitempty"`
 }
 
-// String returns the taint as kubectl writes it: key=value:effect.
+// String returns the taint in the format of kubectl: key=value:effect.
 func (t *ClusterTaint) String() string {
 	if t.Value == "" {
 		return t.Key + ":" + string(t.Effect)
@@ -50,7 +50,7 @@ func (t *ClusterTaint) String() string {
 	return t.Key + "=" + t.Value + ":" + string(t.Effect)
 }
 
-// TaintNames returns taints as kubectl writes them.
+// TaintNames returns the taints in the format of kubectl.
 func TaintNames(taints []ClusterTaint) []string {
 	names := make([]string, len(taints))
 	for i := range taints {
@@ -59,45 +59,46 @@ func TaintNames(taints []ClusterTaint) []string {
 	return names
 }
 
-// Strength orders effects: a stronger one does all that a weaker one does.
+// Strength orders effects: a stronger effect includes the weaker ones.
 func (e TaintEffect) Strength() int {
 	return slices.Index([]TaintEffect{NoNewPlace, NoPlace, Evict}, e)
 }
 
-// TolerationOperator is how a toleration compares values.
+// TolerationOperator is how a toleration compares the value of a taint.
 // +kubebuilder:validation:Enum=Exists;Equal
 type TolerationOperator string
 
 // Operators of tolerations.
 const (
-	// TolerationExists tolerates every value.
+	// TolerationExists tolerates any value.
 	TolerationExists TolerationOperator = "Exists"
-	// TolerationEqual tolerates one value.
+	// TolerationEqual tolerates exactly one value.
 	TolerationEqual TolerationOperator = "Equal"
 )
 
-// ClusterToleration lets an object be placed in clusters with a taint.
+// ClusterToleration allows an object to be placed in clusters that have a matching taint.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.value) || size(self.value) == 0 || !has(self.operator) || self.operator != 'Exists'",message="operator Exists tolerates every value: remove value, or set operator: Equal"
 // +kubebuilder:validation:XValidation:rule="(has(self.key) && size(self.key) > 0) || (has(self.operator) && self.operator == 'Exists')",message="a toleration without key tolerates every taint: set operator: Exists, or name a key"
 // +kubebuilder:validation:XValidation:rule="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'Evict')",message="tolerationSeconds is how long replicas stay in spite of a taint that evicts: set effect: Evict, or remove tolerationSeconds"
 type ClusterToleration struct {
-	// key is the taint's; empty, with operator Exists, tolerates every taint.
+	// key is the key of the taint. If empty, operator must be Exists, and the toleration matches all taints.
 	// +optional
 	// +kubebuilder:validation:MaxLength=316
 	Key string `json:"key,omitempty"`
-	// operator is Equal (default: the taint has this value) or Exists (it may have any).
+	// operator is how value is compared with the value of the taint. Equal requires the same value; Exists matches any value. Defaults to
+	// Equal.
 	// +optional
 	Operator TolerationOperator `json:"operator,omitempty"`
-	// value is the taint's, for operator Equal.
+	// value is the value of the taint. It is used with operator Equal only.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Value string `json:"value,omitempty"`
-	// effect is the taint's; empty tolerates all effects.
+	// effect is the effect of the taint. If empty, the toleration matches all effects.
 	// +optional
 	Effect TaintEffect `json:"effect,omitempty"`
-	// tolerationSeconds is for how long, from the taint's timeAdded, replicas stay that the taint evicts. They do not grow meanwhile.
-	// Unset tolerates the taint for ever; 0 does not tolerate it.
+	// tolerationSeconds is how long replicas stay in a cluster with a taint of effect Evict, counted from the taint's timeAdded. They don't
+	// grow in that time. If unset, the taint is tolerated forever; with 0, it is not tolerated.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=31536000
