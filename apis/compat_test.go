@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Users have manifests that were written for other schemas of the same kinds (testdata/schemas). Each of these must
-// apply here: every path, type, enum and default there exists here, and what is stricter here is in this table.
+// Users have manifests that were written for other schemas of the same kinds (testdata/schemas). All of these manifests must apply here:
+// every path, type, enum and default of those schemas exists in ours. The table below lists what is stricter in ours.
 
-// difference is one deliberate difference on a path that both schemas have.
+// difference is a deliberate difference on a path that both schemas have.
 type difference struct {
 	suffix  string // of the path
-	keyword string // of JSON schema
+	keyword string // of the JSON schema
 	reason  string
 }
 
@@ -113,7 +113,7 @@ func TestCRDsContainTheSchemasThatManifestsWereWrittenFor(t *testing.T) {
 		theirs := readCRD(t, file)
 		at := filepath.Join("../charts/member/files/crds", filepath.Base(file))
 		if _, err := os.Stat(at); os.IsNotExist(err) {
-			at = filepath.Join("testdata/crds", filepath.Base(file)) // No chart has it yet.
+			at = filepath.Join("testdata/crds", filepath.Base(file)) // No chart includes it yet.
 		}
 		ours := readCRD(t, at)
 		require.Empty(t, cmp.Diff(without(theirs, "versions"), without(ours, "versions")), "names, group and scope of %s", file)
@@ -132,7 +132,7 @@ func TestCRDsContainTheSchemasThatManifestsWereWrittenFor(t *testing.T) {
 	}
 }
 
-// contains reports where our schema lacks something that theirs has. Differences that are in the table are marked as used.
+// contains reports what their schema has and ours lacks. Differences that are in the table are marked as used.
 func contains(path string, theirs, ours map[string]any, used map[difference]bool) []string {
 	var problems []string
 	keywords := maps.Clone(ours)

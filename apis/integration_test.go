@@ -15,8 +15,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestAnApiserverTakesEveryCRD applies each CRD: only an apiserver finds rules that don't compile, cost too much or refuse a
-// default.
+// TestAnApiserverTakesEveryCRD applies each CRD: only an apiserver detects rules that don't compile, rules that cost too much and invalid
+// defaults.
 func TestAnApiserverTakesEveryCRD(t *testing.T) {
 	t.Parallel()
 	config, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()

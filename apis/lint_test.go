@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFieldsAreWrittenByTheRules reads the sources: a field's comment begins with its JSON name and ends with a full
-// stop, the field says whether it is optional or required, and it has a type that JSON and other languages can hold.
+// TestFieldsAreWrittenByTheRules reads the sources. The comment of a field begins with its JSON name and ends with a full stop, the field
+// says whether it is optional or required, and its type can be represented in JSON and in other languages.
 func TestFieldsAreWrittenByTheRules(t *testing.T) {
 	t.Parallel()
 	checked := 0
@@ -40,7 +40,7 @@ func TestFieldsAreWrittenByTheRules(t *testing.T) {
 	require.Greater(t, checked, 200, "the sources were not found")
 }
 
-// TestKeysSayWhoUsesThem: a key that is not documented can't be changed safely.
+// TestKeysSayWhoUsesThem: a key without documentation can't be changed safely.
 func TestKeysSayWhoUsesThem(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
@@ -52,7 +52,7 @@ func TestKeysSayWhoUsesThem(t *testing.T) {
 		var before string
 		ast.Inspect(file, func(n ast.Node) bool {
 			if d, ok := n.(*ast.GenDecl); ok {
-				before = d.Doc.Text() // It is that of a constant that stands alone.
+				before = d.Doc.Text() // The doc of a constant that is declared on its own.
 			}
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok {
@@ -99,7 +99,7 @@ func TestCRDsAreWrittenByTheRules(t *testing.T) {
 	}
 }
 
-// TestLintFindsWhatIsWrong checks that the two linters above find problems.
+// TestLintFindsWhatIsWrong checks that the linters above find problems.
 func TestLintFindsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	fields := []struct{ name, field, want string }{
@@ -138,7 +138,7 @@ func TestLintFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// sources yields the parsed files that have types of the API.
+// sources yields the parsed files that contain API types.
 func sources(tb testing.TB) func(func(*ast.File) bool) {
 	tb.Helper()
 	var files []string
@@ -161,8 +161,7 @@ func sources(tb testing.TB) func(func(*ast.File) bool) {
 	}
 }
 
-// fieldProblems returns the problems of one field. Embedded fields, the metadata of objects and the items of lists are
-// as Kubernetes has them.
+// fieldProblems returns the problems of one field. Embedded fields, the metadata of objects and the items of lists follow Kubernetes.
 func fieldProblems(owner string, field *ast.Field) []string {
 	name, inline := jsonName(field)
 	if inline || name == "metadata" || name == "items" {
@@ -227,7 +226,7 @@ func jsonName(field *ast.Field) (name string, inline bool) {
 	return name, strings.Contains(options, "inline")
 }
 
-// schemaProblems returns the problems of a schema and of those in it.
+// schemaProblems returns the problems of a schema and its nested schemas.
 func schemaProblems(path string, schema map[string]any) []string {
 	var problems []string
 	switch schema["type"] {

@@ -1,10 +1,8 @@
-// Package pods holds the structs that several workload kinds and versions share: lifecycle hooks, the strategy and the
-// recorded state of an in-place update, the terms by which pods are ordered for an update, and the placement of subsets
-// over clusters.
+// Package pods contains the structs that several workload kinds and versions share: lifecycle hooks, the strategy and the recorded state of
+// an in-place update, the terms that order pods for an update, and the placement of subsets in clusters.
 //
-// They are parts of the APIs, not kinds: the package has no group and registers nothing. It has no logic either; what
-// the values mean for a pod is decided in pkg/lifecycle, pkg/inplace and pkg/rollout, how replicas are placed in
-// hub/allot.
+// They are parts of the APIs, not kinds: the package has no group and registers nothing. It doesn't contain logic either: pkg/lifecycle,
+// pkg/inplace and pkg/rollout interpret the values for pods, and hub/allot places replicas.
 //
 // +kubebuilder:object:generate=true
 package pods

@@ -6,49 +6,50 @@ type LifecycleState string
 
 // States of a pod's lifecycle. A pod without the label counts as LifecycleNormal.
 const (
-	// LifecyclePreparingNormal: created, not scheduled yet or held by a preNormal hook; not available.
+	// LifecyclePreparingNormal means that the pod was created, but is not scheduled yet or is held by a preNormal hook. It doesn't count as
+	// available.
 	LifecyclePreparingNormal LifecycleState = "PreparingNormal"
-	// LifecycleNormal: in service.
+	// LifecycleNormal means that the pod is in service.
 	LifecycleNormal LifecycleState = "Normal"
-	// LifecyclePreparingUpdate: an in-place update is wanted and held by an inPlaceUpdate hook.
+	// LifecyclePreparingUpdate means that the pod is about to be updated in place and is held by an inPlaceUpdate hook.
 	LifecyclePreparingUpdate LifecycleState = "PreparingUpdate"
-	// LifecycleUpdating: the in-place update is under way.
+	// LifecycleUpdating means that the in-place update is in progress.
 	LifecycleUpdating LifecycleState = "Updating"
-	// LifecycleUpdated: the containers are updated; the handlers of an inPlaceUpdate hook have to be restored.
+	// LifecycleUpdated means that the containers are updated, but the handlers of an inPlaceUpdate hook have not been restored yet.
 	LifecycleUpdated LifecycleState = "Updated"
-	// LifecyclePreparingDelete: the pod is to be deleted and held by a preDelete hook.
+	// LifecyclePreparingDelete means that the pod is about to be deleted and is held by a preDelete hook.
 	LifecyclePreparingDelete LifecycleState = "PreparingDelete"
 )
 
-// Lifecycle holds a pod at certain points until an external controller lets it go on.
+// Lifecycle holds a pod at certain points until an external controller lets it continue.
 type Lifecycle struct {
-	// preDelete holds a pod that is to be deleted while any of its handlers is on the pod.
+	// preDelete holds a pod before it is deleted, for as long as the pod has any of the handlers.
 	// +optional
 	PreDelete *LifecycleHook `json:"preDelete,omitempty"`
 
-	// inPlaceUpdate holds a pod that is to be updated in place while any of its handlers is on the pod, and after the
-	// update until all of them are there again.
+	// inPlaceUpdate holds a pod before it is updated in place, for as long as the pod has any of the handlers. It holds the pod again after
+	// the update, until all handlers are back.
 	// +optional
 	InPlaceUpdate *LifecycleHook `json:"inPlaceUpdate,omitempty"`
 
-	// preNormal keeps a new pod from being available until all of its handlers are on the pod.
+	// preNormal keeps a new pod from becoming available until it has all of the handlers.
 	// +optional
 	PreNormal *LifecycleHook `json:"preNormal,omitempty"`
 }
 
-// LifecycleHook is the labels and finalizers that hold a pod.
+// LifecycleHook defines the labels and finalizers that hold a pod.
 type LifecycleHook struct {
-	// labelsHandler are labels that hold the pod: a handler is present while the pod has the label with this value.
+	// labelsHandler lists the labels that hold the pod. The handler is present while the pod has the label with this value.
 	// +optional
 	LabelsHandler map[string]string `json:"labelsHandler,omitempty"`
 
-	// finalizersHandler are finalizers that hold the pod: a handler is present while the pod has the finalizer.
+	// finalizersHandler lists the finalizers that hold the pod. The handler is present while the pod has the finalizer.
 	// +optional
 	// +listType=atomic
 	FinalizersHandler []string `json:"finalizersHandler,omitempty"`
 
-	// markPodNotReady makes the pod not ready while it is held in PreparingDelete or PreparingUpdate, by the
-	// condition KruisePodReady; it needs the readiness gate of that name. Default false. It has no effect on preNormal.
+	// markPodNotReady makes the pod not ready while it is held in PreparingDelete or PreparingUpdate. It sets the condition KruisePodReady,
+	// and requires the readiness gate with this name. It has no effect on preNormal. Defaults to false.
 	// +optional
 	MarkPodNotReady bool `json:"markPodNotReady,omitempty"`
 }

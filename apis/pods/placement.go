@@ -6,34 +6,35 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// Placement is how a hub places replicas over clusters.
+// Placement is how a hub places replicas in clusters.
 type Placement struct {
-	// tolerations let replicas be placed in clusters with these taints. A cluster that a subset names is not tolerated for that.
+	// tolerations allow replicas to be placed in clusters with matching taints. A cluster that a subset names is not tolerated automatically.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Tolerations []fleetv1alpha1.ClusterToleration `json:"tolerations,omitempty"`
 
-	// reallocation bounds how replicas move from one cluster to another.
+	// reallocation limits how replicas move from one cluster to another.
 	// +optional
 	Reallocation *Reallocation `json:"reallocation,omitempty"`
 }
 
-// Reallocation bounds what may happen while replicas move from one cluster to another. Both numbers count over all
-// clusters. A move grows the destination within maxSurge and shrinks the source as replicas become available there.
+// Reallocation limits the disruption while replicas move from one cluster to another. Both numbers apply to all clusters together. A move
+// scales out the destination within maxSurge, and scales in the source as replicas become available in the destination.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || (self.maxSurge != 0 && self.maxSurge != '0%') || (has(self.maxUnavailable) && self.maxUnavailable != 0 && self.maxUnavailable != '0%')",message="with maxSurge 0 and maxUnavailable 0 no replica can move: raise one of them"
 type Reallocation struct {
-	// maxSurge is by how many replicas all clusters together may exceed spec.replicas while replicas move: a number or a
-	// percentage of spec.replicas, rounded up. Default 25%. With 0, maxUnavailable must allow at least one.
+	// maxSurge is the maximum number of replicas by which all clusters together may exceed spec.replicas while replicas move. Value can be an
+	// absolute number (ex: 5) or a percentage of spec.replicas (ex: 10%), which is rounded up. If it is 0, maxUnavailable must allow at least
+	// one replica. Defaults to 25%.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxSurge can't be negative"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
-	// maxUnavailable is by how many available replicas all clusters together may fall short of spec.replicas because
-	// replicas move: a number or a percentage of spec.replicas, rounded down. Default 0.
+	// maxUnavailable is the maximum number of available replicas by which all clusters together may fall short of spec.replicas because
+	// replicas move. Value can be an absolute number (ex: 5) or a percentage of spec.replicas (ex: 10%), which is rounded down. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`

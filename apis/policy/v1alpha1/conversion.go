@@ -10,10 +10,10 @@ import (
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 )
 
-// Two fields of v1beta1 are annotations in v1alpha1. An annotation that can't be read stays one, so that the webhook finds it. One that
-// is written in another way than here, such as with spaces, stays too, until its field is changed.
+// Two fields of v1beta1 are annotations in v1alpha1. An annotation that can't be parsed is kept, so that the webhook can report it. An
+// annotation in a different format than the one written here, for example with spaces, is also kept until its field changes.
 
-// PodUnavailableBudgetToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+// PodUnavailableBudgetToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func PodUnavailableBudgetToHub(_ context.Context, src *PodUnavailableBudget, dst *policyv1beta1.PodUnavailableBudget) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
@@ -38,7 +38,7 @@ func PodUnavailableBudgetToHub(_ context.Context, src *PodUnavailableBudget, dst
 	return nil
 }
 
-// PodUnavailableBudgetFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+// PodUnavailableBudgetFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func PodUnavailableBudgetFromHub(_ context.Context, src *policyv1beta1.PodUnavailableBudget, dst *PodUnavailableBudget) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
@@ -63,7 +63,7 @@ func PodUnavailableBudgetFromHub(_ context.Context, src *policyv1beta1.PodUnavai
 	return nil
 }
 
-// operations returns those of a list with commas; nil if one is not known.
+// operations parses a comma-separated list of operations. It returns nil if one of them is unknown.
 func operations(text string) []policyv1beta1.Operation {
 	known := []policyv1beta1.Operation{policyv1beta1.Delete, policyv1beta1.Update, policyv1beta1.Evict, policyv1beta1.Resize}
 	var out []policyv1beta1.Operation
@@ -85,7 +85,7 @@ func joined(all []policyv1beta1.Operation) string {
 	return strings.Join(words, ",")
 }
 
-// replicas returns a positive number; nil if the text is none.
+// replicas parses a positive number. It returns nil if the text isn't one.
 func replicas(text string) *int32 {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
 	if err != nil || n < 1 {

@@ -14,7 +14,7 @@ import (
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 )
 
-// Converting there and back gives the same object, whatever its annotations say.
+// Converting an object to v1beta1 and back returns the same object, whatever its annotations are.
 
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func toHubAndBack(t *rapid.T) {
 	require.Empty(t, cmp.Diff(in, &back))
 }
 
-// annotations draws some; with those of the two fields, in any spelling, if the object is of v1alpha1.
+// annotations draws random annotations. If the object is in v1alpha1, they include those of the two fields, in any spelling.
 func annotations(t *rapid.T, alpha bool) map[string]string {
 	out := rapid.SampledFrom([]map[string]string{nil, {"a": "b"}}).Draw(t, "others")
 	if !alpha {

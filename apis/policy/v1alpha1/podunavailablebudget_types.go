@@ -13,36 +13,38 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.maxUnavailable) != has(self.minAvailable)",message="want either maxUnavailable or minAvailable"
 // +kubebuilder:validation:XValidation:rule="has(self.selector) == has(oldSelf.selector)",message="selector and targetRef can't be changed: make another PodUnavailableBudget"
 type PodUnavailableBudgetSpec struct {
-	// selector selects the protected pods of the namespace. It must not be empty, and it can't be changed.
+	// selector selects the pods in the namespace to protect. It must not be empty. It is immutable. Either selector or targetRef must be set.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="selector can't be changed: make another PodUnavailableBudget"
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// targetRef is the workload whose pods are protected: of any kind that controls pods, best one with a scale subresource. It can't
-	// be changed.
+	// targetRef refers to the workload whose pods are protected. Any kind that controls pods is allowed; kinds with a scale subresource work
+	// best. It is immutable. Either selector or targetRef must be set.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef can't be changed: make another PodUnavailableBudget"
 	TargetRef *policyv1beta1.TargetReference `json:"targetRef,omitempty"`
 
-	// maxUnavailable is how many pods may be unavailable: a number, or a percentage of the total, rounded up.
+	// maxUnavailable is the maximum number of pods that may be unavailable. Value can be an absolute number (ex: 5) or a percentage of the
+	// total (ex: 10%), which is rounded up. Either maxUnavailable or minAvailable must be set.
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// minAvailable is how many pods must stay available: a number, or a percentage of the total, rounded up.
+	// minAvailable is the minimum number of pods that must stay available. Value can be an absolute number (ex: 5) or a percentage of the
+	// total (ex: 10%), which is rounded up. Either maxUnavailable or minAvailable must be set.
 	// +optional
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 
-	// ignoredPodSelector selects pods that are counted and not protected: no request for them is refused, or takes from the budget.
+	// ignoredPodSelector selects pods that are counted but not protected. Requests for them are never refused, and don't use up the budget.
 	// +optional
 	IgnoredPodSelector *metav1.LabelSelector `json:"ignoredPodSelector,omitempty"`
 
-	// protectNotReady protects pods that run and are not ready, too: one may be deleted or evicted only while enough others are
-	// available. Default false: pods that are not ready are not protected.
+	// protectNotReady also protects pods that are running but not ready: such a pod may be deleted or evicted only while enough other pods are
+	// available. Defaults to false: pods that are not ready are not protected.
 	// +optional
 	ProtectNotReady bool `json:"protectNotReady,omitempty"`
 }
 
-// PodUnavailableBudget protects pods: it limits how many of them may be unavailable because of deletions, evictions, updates and
+// PodUnavailableBudget limits the number of pods that may be unavailable at the same time because of deletions, evictions, updates and
 // resizes.
 //
 // +kubebuilder:object:root=true
@@ -60,12 +62,12 @@ type PodUnavailableBudget struct {
 	// +optional
 	Spec PodUnavailableBudgetSpec `json:"spec,omitempty"`
 
-	// status is the most recently observed state.
+	// status is the most recently observed state of the PodUnavailableBudget.
 	// +optional
 	Status policyv1beta1.PodUnavailableBudgetStatus `json:"status,omitempty"`
 }
 
-// PodUnavailableBudgetList is a list of PodUnavailableBudget.
+// PodUnavailableBudgetList is a list of PodUnavailableBudgets.
 //
 // +kubebuilder:object:root=true
 type PodUnavailableBudgetList struct {

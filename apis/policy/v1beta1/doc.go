@@ -1,8 +1,8 @@
-// Package v1beta1 holds the stored version of the kinds in policy.kruise.io: PodUnavailableBudget. Controllers, webhooks and plans
-// use this version; v1alpha1 is served as well and converted.
+// Package v1beta1 contains the storage version of the kinds in policy.kruise.io: PodUnavailableBudget. Controllers, webhooks and the hub
+// use this version; v1alpha1 is also served, by conversion.
 //
-// The kind's fields, defaults and rules are those of OpenKruise, so that manifests written for it apply unchanged. Each rule about a
-// value is in the first place that can express it: a schema marker, a CEL rule, the kind's webhook.
+// The fields, defaults and rules are those of OpenKruise, so that manifests written for it apply unchanged. Each rule about a value is in
+// the first place that can express it: a schema marker, a CEL rule, the webhook of the kind.
 //
 // +kubebuilder:object:generate=true
 // +groupName=policy.kruise.io
