@@ -1,10 +1,10 @@
-// Package keys holds every label, annotation, finalizer, condition type and container env name that Flotilla and
-// its users put on objects of other kinds: pods, PVCs, revisions, slices.
+// Package keys defines the labels, annotations, finalizers, condition types and container environment variables that Flotilla and its users
+// put on objects of other kinds: pods, PVCs, revisions, slices.
 //
-// A key is an API: its spelling can't change once users' YAML, other controllers or objects in a running cluster carry it.
-// So each one is defined here once, with who writes it, who reads it and the form of its value. The keys under kruise.io
-// keep the spelling of OpenKruise, because users bring objects with them; ours are under fleet.kruise.io.
+// A key is an API: its spelling can't change once it is in users' YAML, in other controllers or on objects in a running cluster. Each key
+// is therefore defined here once, with who sets it, who reads it and the format of its value. Keys under kruise.io have the spelling of
+// OpenKruise, because users bring objects that have them; our own keys are under fleet.kruise.io.
 //
-// The package has constants only. The package that owns a key's meaning (pkg/lifecycle, pkg/inplace and so on) reads and
-// writes its value. A key is added when the first code uses it, not before.
+// The package contains constants only. The package that owns the meaning of a key (pkg/lifecycle, pkg/inplace and so on) reads and writes
+// its value. A key is added when code first uses it, not earlier.
 package keys

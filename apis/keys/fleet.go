@@ -1,54 +1,53 @@
 package keys
 
-// Keys of the hub and of what it places in members.
+// Keys of the hub and of the objects that it places in members.
 const (
-	// FleetLeave is a finalizer on a MemberCluster. Written by the hub when the cluster is accepted; removed when
-	// the rows of a leaving cluster are withdrawn by spec.leave.policy, or its timeout is over.
+	// FleetLeave is a finalizer on MemberClusters. The hub sets it when the cluster is accepted. It is removed once the rows of a leaving
+	// cluster are withdrawn according to spec.leave.policy, or the timeout has expired.
 	FleetLeave = "fleet.kruise.io/leave"
 
-	// FleetRow is a finalizer on a MemberWork. Written by the hub with the row; removed when the member has reported
-	// the row as withdrawn, or the cluster has left. Also on the object on the hub while it may have rows; a member stack
-	// beside the hub leaves such an object alone.
+	// FleetRow is a finalizer on MemberWorks. The hub sets it with the row. It is removed once the member has reported the row as withdrawn,
+	// or the cluster has left. It is also on the object on the hub while that object may have rows; a member manager in the hub's cluster
+	// leaves such an object alone.
 	FleetRow = "fleet.kruise.io/row"
 
-	// FleetRowUID is an annotation on an object that a member applied for a row of the hub. Written and read by the
-	// member's agent, which touches no object without it; removed when the object is orphaned. Form: the UID of the
-	// MemberWork.
+	// FleetRowUID is an annotation on objects that a member applied for a row of the hub. The member's agent sets and reads it, and touches no
+	// object without it. It is removed when the object is orphaned. Format: the UID of the MemberWork.
 	FleetRowUID = "fleet.kruise.io/row-uid"
 
-	// FleetSourceUID is a label on a MemberWork and on a WorkContent. Written by the hub; used by it to find all rows of one
-	// source, and to count unused contents. Form: the UID of the object on the hub that the row is a part of, or for which the
-	// content was written first.
+	// FleetSourceUID is a label on MemberWorks and WorkContents. The hub sets it, and uses it to find all rows of one source and to count
+	// unused contents. Format: the UID of the object on the hub that the row was created for, or that the content was first written for.
 	FleetSourceUID = "fleet.kruise.io/source-uid"
 
-	// FleetCluster is a label on what the hub keeps for one member (its namespace, rows, roles). Written by the hub; read
-	// by it and by users. Form: the MemberCluster's name.
+	// FleetCluster is a label on the objects that the hub keeps for one member (its namespace, rows and roles). It is set by the hub and read
+	// by the hub and users. Format: the name of the MemberCluster.
 	FleetCluster = "fleet.kruise.io/cluster"
 
-	// FleetClusterUID is an annotation on a member's namespace. Written by the hub when it creates the namespace; a namespace
-	// without it, or with that of another MemberCluster, is not used. Form: the MemberCluster's UID.
+	// FleetClusterUID is an annotation on the namespace of a member. The hub sets it when it creates the namespace. It doesn't use a namespace
+	// that lacks the annotation or has the UID of another MemberCluster. Format: the UID of the MemberCluster.
 	FleetClusterUID = "fleet.kruise.io/member-cluster-uid"
 
-	// FleetWithdrawalsPaused is an annotation on a MemberCluster. Written by the hub when it would have withdrawn too many
-	// rows of a namespace from the cluster within a minute; while the namespace is there, none of it is withdrawn. Removed by an
-	// administrator to confirm. Form: names of namespaces on the hub, separated by commas, and _cluster-scoped for objects in none.
+	// FleetWithdrawalsPaused is an annotation on MemberClusters. The hub adds a namespace to it when it would have withdrawn too many rows of
+	// the namespace from the cluster within a minute. While the namespace is listed, nothing of it is withdrawn. An administrator removes it
+	// to confirm the withdrawals. Format: a comma-separated list of namespaces on the hub, with _cluster-scoped for cluster-scoped objects.
 	FleetWithdrawalsPaused = "fleet.kruise.io/withdrawals-paused"
 
-	// FleetSourceNamespace is a label on a WorkContent. Written by the hub: the namespace of the object that it was created for, whose budget
-	// of bytes it uses. FleetContentBytes is an annotation beside it: how many bytes the manifest has, which is not in the metadata.
+	// FleetSourceNamespace is a label on WorkContents. The hub sets it to the namespace of the object for which the content was created, whose
+	// byte budget the content counts against. FleetContentBytes is an annotation on the same objects. It is the size of the manifest in bytes,
+	// which can't be told from the metadata otherwise.
 	FleetSourceNamespace = "fleet.kruise.io/source-namespace"
 	FleetContentBytes    = "fleet.kruise.io/content-bytes"
 
-	// FleetTemplate is a label on a Deployment or CloneSet on a hub that a WorkloadSpread places in clusters. Written by the user when
-	// the object is created, and not changed since: no controller of the hub's own cluster makes pods of it. Form: "true"; "false" is an
-	// exception in a namespace of templates.
+	// FleetTemplate is a label on Deployments and CloneSets on a hub that a WorkloadSpread places in clusters. Users set it when they create
+	// the object, and it can't be changed later. No controller of the hub's own cluster creates pods for the object. Format: "true". In a
+	// namespace of templates, "false" makes an exception.
 	//
-	// It is also a label on a Namespace of a hub, with which it is created: Deployments and CloneSets in it get the label, and no pods are
-	// created in it.
+	// It is also a label on Namespaces of a hub, which must be set when the namespace is created. Deployments and CloneSets in such a
+	// namespace get the label, and no pods are created in it.
 	FleetTemplate = "fleet.kruise.io/template"
 
-	// FleetPaused is an annotation on a Deployment with FleetTemplate, whose own spec.paused is always true. Written by the user, or
-	// by the hub's webhook if the Deployment is created paused: what spec.paused is in the members. Form: "true"; anything else is
+	// FleetPaused is an annotation on a Deployment with FleetTemplate, whose own spec.paused is always true. It is the value of spec.paused in
+	// the members. It is set by the user, or by the hub's webhook if the Deployment is created paused. Format: "true"; anything else means
 	// false.
 	FleetPaused = "fleet.kruise.io/paused"
 )

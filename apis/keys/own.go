@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Own reports whether controllers of this project or OpenKruise act on a label or annotation: who may have it written to a pod may have the pod
-// deleted, or its guards ignored.
+// Own reports whether controllers of this project or of OpenKruise act on a label or annotation. Whoever can have such a key written to a
+// pod can have the pod deleted, or its guards ignored.
 func Own(key string) bool {
 	domain, _, has := strings.Cut(key, "/")
 	if !has {
