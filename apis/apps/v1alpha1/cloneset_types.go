@@ -11,12 +11,12 @@ import (
 
 // CloneSetSpec is the desired state of a CloneSet.
 type CloneSetSpec struct {
-	// replicas is the desired number of pods. Default 1.
+	// replicas is the desired number of pods. Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// selector selects the pods. It must not be empty and must match the labels of template; it can't be changed.
+	// selector selects the pods. It must not be empty and must match the labels of template. It is immutable.
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
@@ -43,12 +43,12 @@ type CloneSetSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'RollingUpdate'",message="type is ReCreate, InPlaceIfPossible, InPlaceOnly or OnDelete: RollingUpdate is a type of v1beta1",fieldPath=".type"
 	UpdateStrategy CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Default 10.
+	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Defaults to 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// minReadySeconds is for how long a pod must be ready to count as available. Default 0.
+	// minReadySeconds is how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
@@ -58,7 +58,7 @@ type CloneSetSpec struct {
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// lifecycle holds pods before deletion, around an in-place update and after creation.
+	// lifecycle configures hooks that hold pods before deletion, before and after an in-place update, and after creation.
 	// +optional
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
@@ -134,7 +134,7 @@ type CloneSetUpdateStrategy struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxSurge can't be negative"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
-	// paused stops the update, not scaling. Default false.
+	// paused stops the update, but not scaling. Defaults to false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -147,8 +147,7 @@ type CloneSetUpdateStrategy struct {
 	// +listType=atomic
 	ScatterStrategy []pods.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
 
-	// inPlaceUpdateStrategy tunes updates in place. In this version annotations apps.kruise.io/image-predownload-* ask for the
-	// pre-download of images and take precedence over the fields here.
+	// inPlaceUpdateStrategy configures in-place updates.
 	// +optional
 	InPlaceUpdateStrategy *pods.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }

@@ -9,7 +9,7 @@ import (
 // ContainerRecreateRequestStatus is the most recently observed state of a ContainerRecreateRequest. What the pod reports about containers,
 // and since when it is not ready, are annotations in this version.
 type ContainerRecreateRequestStatus struct {
-	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

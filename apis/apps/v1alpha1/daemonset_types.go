@@ -12,7 +12,7 @@ import (
 // DaemonSetSpec is the desired state of a DaemonSet. Instead of scaleStrategy.partitionedScaling of v1beta1, it has the
 // annotation keys.DaemonSetProgressiveCreate on the DaemonSet.
 type DaemonSetSpec struct {
-	// selector selects the pods. It must not be empty and must match the labels of template; it can't be changed.
+	// selector selects the pods. It must not be empty and must match the labels of template. It is immutable.
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
@@ -28,7 +28,7 @@ type DaemonSetSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.rollingUpdate.rollingUpdateType) || self.rollingUpdate.rollingUpdateType != 'Surging' || !has(self.rollingUpdate.maxUnavailable) || self.rollingUpdate.maxUnavailable == 0 || self.rollingUpdate.maxUnavailable == '0%'",fieldPath=".rollingUpdate.maxUnavailable",message="rollingUpdateType Surging makes the new pod first: set maxUnavailable to 0, or use Standard"
 	UpdateStrategy appsv1beta1.DaemonSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// minReadySeconds is for how long a pod must be ready to count as available. Default 0.
+	// minReadySeconds is how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
@@ -41,7 +41,7 @@ type DaemonSetSpec struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="burstReplicas can't be negative: leave it out for 250"
 	BurstReplicas *intstr.IntOrString `json:"burstReplicas,omitempty"`
 
-	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Default 10.
+	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Defaults to 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`

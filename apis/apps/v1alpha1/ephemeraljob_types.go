@@ -93,7 +93,7 @@ type EphemeralJobCondition struct {
 	// +required
 	Type EphemeralJobConditionType `json:"type"`
 
-	// status is True, False or Unknown.
+	// status is the status of the condition: True, False or Unknown.
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
 
@@ -101,7 +101,7 @@ type EphemeralJobCondition struct {
 	// +optional
 	LastProbeTime metav1.Time `json:"lastProbeTime,omitempty"`
 
-	// lastTransitionTime is when status last changed.
+	// lastTransitionTime is the last time at which the status changed.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
@@ -116,7 +116,7 @@ type EphemeralJobCondition struct {
 
 // EphemeralJobStatus is the most recently observed state of an EphemeralJob.
 type EphemeralJobStatus struct {
-	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -125,7 +125,7 @@ type EphemeralJobStatus struct {
 	// +listType=atomic
 	Conditions []EphemeralJobCondition `json:"conditions,omitempty"`
 
-	// startTime is when the job was first seen.
+	// startTime is the time at which the controller first saw the job.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 

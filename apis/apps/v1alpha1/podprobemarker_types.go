@@ -85,7 +85,7 @@ type PodProbeMarkerStatus struct {
 	// +optional
 	MatchedPods int64 `json:"matchedPods,omitempty"`
 
-	// conditions are Ready, Reconciling and Stalled.
+	// conditions are the current conditions: Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -73,7 +73,7 @@ type ResourceDistributionStatus struct {
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
-	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -109,7 +109,7 @@ type ResourceDistributionCondition struct {
 	// +required
 	Status metav1.ConditionStatus `json:"status"`
 
-	// lastTransitionTime is when status changed last.
+	// lastTransitionTime is the last time at which the status changed.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 

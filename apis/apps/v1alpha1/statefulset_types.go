@@ -13,12 +13,12 @@ import (
 // +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.maxUnavailable) || self.updateStrategy.rollingUpdate.maxUnavailable == 1",fieldPath=".updateStrategy",message="rollingUpdate.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which changes one pod at a time: leave it out, or use Parallel"
 // +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.unorderedUpdate)",fieldPath=".updateStrategy",message="rollingUpdate.unorderedUpdate needs podManagementPolicy Parallel: OrderedReady updates by ordinal"
 type StatefulSetSpec struct {
-	// replicas is the desired number of pods. Default 1.
+	// replicas is the desired number of pods. Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// selector selects the pods. It must not be empty and must match the labels of template; it can't be changed.
+	// selector selects the pods. It must not be empty and must match the labels of template. It is immutable.
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
@@ -50,7 +50,7 @@ type StatefulSetSpec struct {
 	// +optional
 	UpdateStrategy appsv1beta1.StatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Default 10.
+	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Defaults to 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`

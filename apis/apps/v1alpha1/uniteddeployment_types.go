@@ -169,12 +169,12 @@ type SubsetCloneSetSpec struct {
 	// +optional
 	UpdateStrategy SubsetCloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Default 10.
+	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Defaults to 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// minReadySeconds is for how long a pod must be ready to count as available. Default 0.
+	// minReadySeconds is how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
@@ -184,7 +184,7 @@ type SubsetCloneSetSpec struct {
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// lifecycle holds pods before deletion, around an in-place update and after creation.
+	// lifecycle configures hooks that hold pods before deletion, before and after an in-place update, and after creation.
 	// +optional
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
@@ -215,8 +215,7 @@ type SubsetCloneSetUpdateStrategy struct {
 
 // UnitedDeploymentStatus is the observed state of a UnitedDeployment: as in v1beta1, but for the last two fields.
 type UnitedDeploymentStatus struct {
-	// observedGeneration is the metadata.generation that the rest of the status is about. On a hub it advances when every
-	// cluster that can be reached has applied that generation.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -258,7 +257,7 @@ type UnitedDeploymentStatus struct {
 	// +required
 	CurrentRevision string `json:"currentRevision"`
 
-	// collisionCount is how often the name of a new ControllerRevision was taken; it goes into the hash.
+	// collisionCount is the number of times that the name of a new ControllerRevision was already taken. It is included in the hash.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 

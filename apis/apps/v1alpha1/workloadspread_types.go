@@ -91,7 +91,7 @@ type WorkloadSpreadSubset struct {
 
 // WorkloadSpreadStatus is the most recently observed state of a WorkloadSpread.
 type WorkloadSpreadStatus struct {
-	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -138,7 +138,7 @@ type WorkloadSpreadSubsetStatus struct {
 	// +required
 	MissingReplicas int32 `json:"missingReplicas"`
 
-	// cluster is the MemberCluster that runs the subset. Only on a hub.
+	// cluster is the name of the MemberCluster that runs the subset. It is set only on a hub.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
 
@@ -170,7 +170,7 @@ type WorkloadSpreadSubsetCondition struct {
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
 
-	// lastTransitionTime is when status last changed.
+	// lastTransitionTime is the last time at which the status changed.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 

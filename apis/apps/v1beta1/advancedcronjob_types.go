@@ -217,11 +217,11 @@ type AdvancedCronJobStatus struct {
 	// +listType=atomic
 	Runs []AdvancedCronJobRun `json:"runs,omitempty"`
 
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Reconciling and Stalled.
+	// conditions are the current conditions: Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

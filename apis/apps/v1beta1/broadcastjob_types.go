@@ -129,7 +129,7 @@ type BroadcastJobCondition struct {
 	// +required
 	Type BroadcastJobConditionType `json:"type"`
 
-	// status is True, False or Unknown.
+	// status is the status of the condition: True, False or Unknown.
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
 
@@ -137,7 +137,7 @@ type BroadcastJobCondition struct {
 	// +optional
 	LastProbeTime metav1.Time `json:"lastProbeTime,omitempty"`
 
-	// lastTransitionTime is when status last changed.
+	// lastTransitionTime is the last time at which the status changed.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
@@ -152,7 +152,7 @@ type BroadcastJobCondition struct {
 
 // BroadcastJobStatus is the most recently observed state of a BroadcastJob.
 type BroadcastJobStatus struct {
-	// observedGeneration is the metadata.generation that the rest of the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -161,7 +161,7 @@ type BroadcastJobStatus struct {
 	// +listType=atomic
 	Conditions []BroadcastJobCondition `json:"conditions,omitempty"`
 
-	// startTime is when the job was first seen.
+	// startTime is the time at which the controller first saw the job.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 

@@ -10,107 +10,107 @@ import (
 
 // CloneSetSpec is the desired state of a CloneSet.
 type CloneSetSpec struct {
-	// replicas is the desired number of pods. Default 1.
+	// replicas is the desired number of pods. Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// selector selects the pods. It must not be empty and must match the labels of template; it can't be changed.
+	// selector selects the pods. It must not be empty and must match the labels of template. It is immutable.
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template describes the pods to create (a PodTemplateSpec). Its restartPolicy must be Always. Changing it makes a new
-	// revision, which is rolled out according to updateStrategy.
+	// template describes the pods to create, as a PodTemplateSpec. Its restartPolicy must be Always. Changing it creates a new revision, which
+	// is rolled out according to updateStrategy.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim), named
-	// <template>-<cloneset>-<instance id>. A volume of a template's name replaces one of the same name in template. A change
-	// makes no new revision: it applies to pods created from then on.
+	// volumeClaimTemplates are the PVCs that are created for each pod, as a list of PersistentVolumeClaims. They are named
+	// <template>-<cloneset>-<instance id>. A volume with the name of a template replaces the volume with the same name in template. A change
+	// doesn't create a new revision: it applies to pods that are created afterwards.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
-	// scaleStrategy is how pods are added and removed.
+	// scaleStrategy configures how pods are added and removed.
 	// +optional
 	ScaleStrategy CloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
 
-	// updateStrategy is how pods are updated to the revision of template.
+	// updateStrategy configures how pods are updated to the revision of template.
 	// +optional
 	UpdateStrategy CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Default 10.
+	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Defaults to 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// minReadySeconds is for how long a pod must be ready to count as available. Default 0.
+	// minReadySeconds is how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is for how long a rollout may make no progress before the condition Progressing turns False. It
-	// must be above minReadySeconds. Unset, or 2147483647: there is no deadline and no such condition.
+	// progressDeadlineSeconds is how long a rollout may make no progress before the condition Progressing becomes False, in seconds. It must
+	// be greater than minReadySeconds. If unset or 2147483647, there is no deadline and the condition is not set.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// lifecycle holds pods before deletion, around an in-place update and after creation.
+	// lifecycle configures hooks that hold pods before deletion, before and after an in-place update, and after creation.
 	// +optional
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// CloneSetScaleStrategy is how a CloneSet adds and removes pods.
+// CloneSetScaleStrategy configures how a CloneSet adds and removes pods.
 type CloneSetScaleStrategy struct {
-	// podsToDelete are names of pods to delete first when replicas falls; with replicas unchanged they are replaced.
-	// Names may not repeat. A name is removed from the list when its pod is gone.
+	// podsToDelete lists the names of pods to delete first when replicas decreases. If replicas doesn't change, the pods are replaced. Names
+	// must be unique. A name is removed from the list when its pod is gone.
 	// +optional
 	// +listType=atomic
 	PodsToDelete []string `json:"podsToDelete,omitempty"`
 
-	// maxUnavailable bounds the creation of pods while pods are unavailable: a number or a percentage of replicas,
-	// rounded up. Unset: no limit.
+	// maxUnavailable limits the creation of pods while pods are unavailable. Value can be an absolute number (ex: 5) or a percentage of
+	// replicas (ex: 10%), which is rounded up. If unset, there is no limit.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// enablePVCReuse keeps the PVCs of a pod that was lost (its node is gone, or it was evicted) for the pod that takes its
-	// place. Default false: they are deleted with the pod. A CloneSet written in v1alpha1 has true unless it sets
-	// disablePVCReuse.
+	// enablePVCReuse keeps the PVCs of a pod that was lost, because it was evicted or its node is gone, for the pod that replaces it. If
+	// false, they are deleted with the pod. Defaults to false. CloneSets written in v1alpha1 have true unless they set disablePVCReuse.
 	// +optional
 	// +kubebuilder:default=false
 	EnablePVCReuse bool `json:"enablePVCReuse,omitempty"`
 
-	// excludePreparingDelete excludes pods that a preDelete hook holds from the count, so that replacements are created
-	// at once. Default false.
+	// excludePreparingDelete excludes pods that are held by a preDelete hook from the count, so that their replacements are created at once.
+	// Defaults to false.
 	// +optional
 	ExcludePreparingDelete bool `json:"excludePreparingDelete,omitempty"`
 }
 
-// CloneSetUpdateStrategyType is who starts the update of a pod.
+// CloneSetUpdateStrategyType is what triggers the update of a pod.
 //
 // +kubebuilder:validation:Enum=RollingUpdate;OnDelete;""
 type CloneSetUpdateStrategyType string
 
 // Types of CloneSetUpdateStrategy.
 const (
-	// CloneSetRollingUpdate: the controller updates pods within the bounds of rollingUpdate.
+	// CloneSetRollingUpdate means that the controller updates pods within the limits of rollingUpdate.
 	CloneSetRollingUpdate CloneSetUpdateStrategyType = "RollingUpdate"
-	// CloneSetOnDelete: a pod gets the new revision when a user has deleted the old one.
+	// CloneSetOnDelete means that a pod is replaced by one with the new revision only when a user deletes it.
 	CloneSetOnDelete CloneSetUpdateStrategyType = "OnDelete"
 )
 
-// CloneSetUpdateStrategy is how a CloneSet's pods are updated to a new revision.
+// CloneSetUpdateStrategy configures how the pods of a CloneSet are updated to a new revision.
 type CloneSetUpdateStrategy struct {
-	// type is RollingUpdate (default) or OnDelete.
+	// type is the type of the update: RollingUpdate or OnDelete. With OnDelete, pods are updated only when a user deletes them. Defaults to
+	// RollingUpdate.
 	// +optional
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
 
-	// rollingUpdate tunes the type RollingUpdate; it has no effect with OnDelete.
+	// rollingUpdate configures the type RollingUpdate. It has no effect with OnDelete.
 	// +optional
 	RollingUpdate *CloneSetRollingUpdateStrategy `json:"rollingUpdate,omitempty"`
 }
@@ -120,71 +120,75 @@ type CloneSetUpdateStrategy struct {
 // +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly;""
 type PodUpdatePolicy string
 
-// Policies of an update.
+// Policies for the update of a pod.
 const (
-	// PodReCreate: the pod is deleted and another one is created.
+	// PodReCreate means that the pod is deleted and a new one is created.
 	PodReCreate PodUpdatePolicy = "ReCreate"
-	// PodInPlaceIfPossible: the pod is changed in place if only images and metadata differ, else recreated.
+	// PodInPlaceIfPossible means that the pod is updated in place if only images and metadata differ, and recreated otherwise.
 	PodInPlaceIfPossible PodUpdatePolicy = "InPlaceIfPossible"
-	// PodInPlaceOnly: the pod is changed in place; a change of template that does not allow it is refused.
+	// PodInPlaceOnly means that the pod is updated in place. Changes of the template that don't allow this are rejected.
 	PodInPlaceOnly PodUpdatePolicy = "InPlaceOnly"
 )
 
-// CloneSetRollingUpdateStrategy tunes a rolling update. Percentages are of replicas.
+// CloneSetRollingUpdateStrategy configures a rolling update. Percentages refer to replicas.
 type CloneSetRollingUpdateStrategy struct {
-	// partition is how many pods stay at the old revision: a number or a percentage, rounded up. Default 0. A percentage
-	// above 0% keeps at least one old pod, one below 100% updates at least one, if there are two pods or more.
+	// partition is the number of pods that stay at the old revision. Value can be an absolute number (ex: 5) or a percentage (ex: 10%), which
+	// is rounded up. If there are two pods or more, a percentage above 0% keeps at least one old pod, and a percentage below 100% updates at
+	// least one. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="partition can't be negative"
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 
-	// maxUnavailable is how many pods may be unavailable because of the update: a number or a percentage, rounded up if
-	// maxSurge is 0 and down otherwise. Default 20%. It may not be 0 together with maxSurge.
+	// maxUnavailable is the maximum number of pods that may be unavailable because of the update. Value can be an absolute number (ex: 5) or a
+	// percentage (ex: 10%), which is rounded up if maxSurge is 0, and down otherwise. It can't be 0 if maxSurge is 0. Defaults to 20%.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// maxSurge is how many pods may exist beyond replicas during the update: a number or a percentage, rounded up.
-	// Default 0. It must be 0 with podUpdatePolicy InPlaceOnly, and counts as 0 while paused.
+	// maxSurge is the maximum number of pods that may exist in addition to replicas during the update. Value can be an absolute number (ex: 5)
+	// or a percentage (ex: 10%), which is rounded up. It must be 0 with podUpdatePolicy InPlaceOnly, and counts as 0 while the update is
+	// paused. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxSurge can't be negative"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
-	// paused stops the update, not scaling. Default false.
+	// paused stops the update, but not scaling. Defaults to false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// podUpdatePolicy is ReCreate (default), InPlaceIfPossible or InPlaceOnly.
+	// podUpdatePolicy is how a pod is updated. ReCreate replaces it by a new one. InPlaceIfPossible updates it in place if only images and
+	// metadata differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't allow this.
+	// Defaults to ReCreate.
 	// +optional
 	PodUpdatePolicy PodUpdatePolicy `json:"podUpdatePolicy,omitempty"`
 
-	// priorityStrategy orders the pods for the update by their labels.
+	// priorityStrategy determines the order in which pods are updated, by their labels.
 	// +optional
 	PriorityStrategy *pods.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
 
-	// scatterStrategy names pods that are spread evenly over the sequence of the update. Pairs of key and value may not repeat.
+	// scatterStrategy selects pods that are spread evenly over the update. The combinations of key and value must be unique.
 	// +optional
 	// +listType=atomic
 	ScatterStrategy []pods.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
 
-	// inPlaceUpdateStrategy tunes updates in place.
+	// inPlaceUpdateStrategy configures in-place updates.
 	// +optional
 	InPlaceUpdateStrategy *pods.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }
 
 // CloneSetStatus is the observed state of a CloneSet.
 type CloneSetStatus struct {
-	// observedGeneration is the metadata.generation that the rest of the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// replicas is the number of active pods: neither being deleted nor Succeeded or Failed.
+	// replicas is the number of active pods, that is, pods that are not being deleted and are not in phase Succeeded or Failed.
 	// +required
 	Replicas int32 `json:"replicas"`
 
@@ -192,7 +196,7 @@ type CloneSetStatus struct {
 	// +required
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// availableReplicas is the number of active pods that were ready for minReadySeconds and are held by no hook.
+	// availableReplicas is the number of active pods that have been ready for minReadySeconds and are not held by a hook.
 	// +required
 	AvailableReplicas int32 `json:"availableReplicas"`
 
@@ -208,7 +212,7 @@ type CloneSetStatus struct {
 	// +optional
 	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
 
-	// expectedUpdatedReplicas is how many pods shall be at updateRevision: replicas less partition.
+	// expectedUpdatedReplicas is the number of pods that should be at updateRevision: replicas minus partition.
 	// +optional
 	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
 
@@ -216,12 +220,12 @@ type CloneSetStatus struct {
 	// +optional
 	UpdateRevision string `json:"updateRevision,omitempty"`
 
-	// currentRevision is the name of the ControllerRevision that the pods are updated from. It becomes updateRevision
-	// when all pods are updated.
+	// currentRevision is the name of the ControllerRevision that the pods are updated from. It becomes updateRevision when all pods are
+	// updated.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
 
-	// collisionCount is how often the name of a new ControllerRevision was taken; it goes into the hash.
+	// collisionCount is the number of times that the name of a new ControllerRevision was already taken. It is included in the hash.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 
@@ -230,7 +234,7 @@ type CloneSetStatus struct {
 	// +listType=atomic
 	Conditions []CloneSetCondition `json:"conditions,omitempty"`
 
-	// labelSelector is spec.selector as a string, for the scale subresource.
+	// labelSelector is spec.selector in string form, for the scale subresource.
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`
 }
@@ -240,69 +244,69 @@ type CloneSetConditionType string
 
 // Conditions of a CloneSet.
 const (
-	// CloneSetFailedScale: pods could not be created or deleted, or have waited for it for too long.
+	// CloneSetFailedScale means that pods could not be created or deleted, or have been waiting for it too long.
 	CloneSetFailedScale CloneSetConditionType = "FailedScale"
-	// CloneSetFailedUpdate: pods could not be updated, or have waited for it for too long.
+	// CloneSetFailedUpdate means that pods could not be updated, or have been waiting for it too long.
 	CloneSetFailedUpdate CloneSetConditionType = "FailedUpdate"
-	// CloneSetSelectorOverlap: the selector matches pods of another owner, which are left alone.
+	// CloneSetSelectorOverlap means that the selector matches pods of another owner. These pods are left alone.
 	CloneSetSelectorOverlap CloneSetConditionType = "SelectorOverlap"
-	// CloneSetPVCTerminating: PVCs are being deleted while pods run on them.
+	// CloneSetPVCTerminating means that PVCs are being deleted while pods use them.
 	CloneSetPVCTerminating CloneSetConditionType = "PVCTerminating"
-	// CloneSetProgressing: the rollout advances, is complete or is overdue; only with progressDeadlineSeconds.
+	// CloneSetProgressing says whether the rollout is progressing, complete or overdue. It exists only with progressDeadlineSeconds.
 	CloneSetProgressing CloneSetConditionType = "Progressing"
 )
 
-// Reasons of the condition Progressing.
+// Reasons for the condition Progressing.
 const (
-	// CloneSetReasonAvailable: all pods are updated and available.
+	// CloneSetReasonAvailable means that all pods are updated and available.
 	CloneSetReasonAvailable = "CloneSetAvailable"
-	// CloneSetReasonPaused: the rollout is paused.
+	// CloneSetReasonPaused means that the rollout is paused.
 	CloneSetReasonPaused = "CloneSetPaused"
-	// CloneSetReasonPartitionAvailable: as many pods as partition allows are updated and available.
+	// CloneSetReasonPartitionAvailable means that as many pods as the partition allows are updated and available.
 	CloneSetReasonPartitionAvailable = "ProgressPartitionAvailable"
-	// CloneSetReasonDeadlineExceeded: the rollout has made no progress for progressDeadlineSeconds.
+	// CloneSetReasonDeadlineExceeded means that the rollout has made no progress for progressDeadlineSeconds.
 	CloneSetReasonDeadlineExceeded = "ProgressDeadlineExceeded"
-	// CloneSetReasonUpdated: the rollout is under way.
+	// CloneSetReasonUpdated means that the rollout is in progress.
 	CloneSetReasonUpdated = "CloneSetUpdated"
 )
 
-// Reasons of the conditions FailedScale, FailedUpdate, SelectorOverlap and PVCTerminating, besides the reasons for which pods wait.
+// Reasons for the conditions FailedScale, FailedUpdate, SelectorOverlap and PVCTerminating, in addition to the reasons why pods wait.
 const (
-	// CloneSetReasonWriteFailed (FailedScale, FailedUpdate): the apiserver refused a write; the message is its answer.
+	// CloneSetReasonWriteFailed (FailedScale, FailedUpdate) means that the apiserver rejected a write. The message is its response.
 	CloneSetReasonWriteFailed = "WriteFailed"
-	// CloneSetReasonInvalidSpec (FailedUpdate): the spec has numbers that can't be resolved.
+	// CloneSetReasonInvalidSpec (FailedUpdate) means that the spec contains numbers that can't be resolved.
 	CloneSetReasonInvalidSpec = "InvalidSpec"
-	// CloneSetReasonNotInPlace (FailedUpdate): pods can't be updated in place, and nothing else is allowed.
+	// CloneSetReasonNotInPlace (FailedUpdate) means that pods can't be updated in place, and nothing else is allowed.
 	CloneSetReasonNotInPlace = "NotInPlace"
-	// CloneSetReasonUpdateStalled (FailedUpdate): containers do not follow an update in place.
+	// CloneSetReasonUpdateStalled (FailedUpdate) means that containers don't follow an in-place update.
 	CloneSetReasonUpdateStalled = "UpdateStalled"
-	// CloneSetReasonPodsOfOthers (SelectorOverlap): pods that the selector matches have another owner, or are
-	// orphans that may not be adopted.
+	// CloneSetReasonPodsOfOthers (SelectorOverlap) means that pods that the selector matches have another owner, or are orphans that can't be
+	// adopted.
 	CloneSetReasonPodsOfOthers = "PodsOfOthers"
-	// CloneSetReasonPodsRun (PVCTerminating): the pods go on until they are deleted or recreated.
+	// CloneSetReasonPodsRun (PVCTerminating) means that the pods keep running until they are deleted or recreated.
 	CloneSetReasonPodsRun = "PodsRun"
 )
 
-// CloneSetCondition is one observation of a CloneSet's state.
+// CloneSetCondition describes one aspect of the state of a CloneSet.
 type CloneSetCondition struct {
 	// type is the type of the condition.
 	// +required
 	Type CloneSetConditionType `json:"type"`
 
-	// status is True, False or Unknown.
+	// status is the status of the condition: True, False or Unknown.
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
 
-	// lastUpdateTime is when status or reason last changed. Of Progressing, while a rollout is under way or late, it is
-	// when the rollout last made progress.
+	// lastUpdateTime is the last time at which status or reason changed. For Progressing, while a rollout is in progress or overdue, it is the
+	// time at which the rollout last made progress.
 	// +optional
 	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitempty"`
 
-	// lastTransitionTime is when status last changed.
+	// lastTransitionTime is the last time at which the status changed.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// reason is a CamelCase word for the cause.
+	// reason is a CamelCase word that identifies the cause.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
@@ -311,8 +315,8 @@ type CloneSetCondition struct {
 	Message string `json:"message,omitempty"`
 }
 
-// CloneSet runs a number of equal pods without fixed names. It updates them in place where only images or metadata
-// change, in steps if asked to, and deletes chosen pods first.
+// CloneSet runs a number of identical pods without fixed names. It updates them in place if only images or metadata change, in steps if
+// configured, and can delete specific pods first.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

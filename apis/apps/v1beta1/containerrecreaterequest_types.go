@@ -170,7 +170,7 @@ const RecreatePreGrace = "PreRecreateGrace"
 
 // ContainerRecreateRequestStatus is the most recently observed state of a ContainerRecreateRequest.
 type ContainerRecreateRequestStatus struct {
-	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

@@ -9,7 +9,7 @@ import (
 // GroupVersion is the group and version of every kind in this package.
 var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"}
 
-// AddToScheme registers the kinds of this package.
+// AddToScheme registers the kinds of this package with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&AdvancedCronJob{}, &AdvancedCronJobList{},

@@ -21,11 +21,11 @@ type ImageListPullJobSpec struct {
 
 // ImageListPullJobStatus is the most recently observed state of an ImageListPullJob.
 type ImageListPullJobStatus struct {
-	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// startTime is when the job was first seen.
+	// startTime is the time at which the controller first saw the job.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
@@ -54,7 +54,7 @@ type ImageListPullJobStatus struct {
 	// +listType=atomic
 	FailedImageStatuses []FailedImageStatus `json:"failedImageStatuses,omitempty"`
 
-	// conditions are Ready, Reconciling and Stalled.
+	// conditions are the current conditions: Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -135,11 +135,11 @@ type SandboxConfig struct {
 
 // ImagePullJobStatus is the most recently observed state of an ImagePullJob.
 type ImagePullJobStatus struct {
-	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// startTime is when the job was first seen.
+	// startTime is the time at which the controller first saw the job.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
@@ -172,7 +172,7 @@ type ImagePullJobStatus struct {
 	// +listType=atomic
 	FailedNodes []string `json:"failedNodes,omitempty"`
 
-	// conditions are Ready, Reconciling and Stalled.
+	// conditions are the current conditions: Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -98,24 +98,24 @@ type ImageCredentials struct {
 
 // ImageTagOwner refers to an ImagePullJob. It has the fields of a core/v1 ObjectReference, and version.
 type ImageTagOwner struct {
-	// kind is the kind.
+	// kind is the kind of the object.
 	// +optional
 	Kind string `json:"kind,omitempty"`
 
-	// namespace is the namespace.
+	// namespace is the namespace of the object.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// name is the name.
+	// name is the name of the object.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// uid is the UID.
+	// uid is the UID of the object.
 	// +optional
 	// +default=""
 	UID types.UID `json:"uid,omitempty"`
 
-	// apiVersion is the group and version.
+	// apiVersion is the group and version of the object.
 	// +optional
 	APIVersion string `json:"apiVersion,omitempty"`
 

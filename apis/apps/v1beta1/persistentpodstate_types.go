@@ -36,15 +36,15 @@ type PersistentPodStateSpec struct {
 
 // PersistentPodStateTarget names the workload of a PersistentPodState in its own namespace.
 type PersistentPodStateTarget struct {
-	// apiVersion is the group and a version of the kind; all versions mean the same workload.
+	// apiVersion is the group and version of the workload. The version doesn't matter: all versions refer to the same workload.
 	// +required
 	APIVersion string `json:"apiVersion"`
 
-	// kind is the kind.
+	// kind is the kind of the object.
 	// +required
 	Kind string `json:"kind"`
 
-	// name is the name.
+	// name is the name of the object.
 	// +required
 	Name string `json:"name"`
 }
@@ -96,7 +96,7 @@ const (
 
 // PersistentPodStateStatus is the most recently observed state of a PersistentPodState.
 type PersistentPodStateStatus struct {
-	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +required
 	ObservedGeneration int64 `json:"observedGeneration"`
 

@@ -357,7 +357,7 @@ const (
 
 // SidecarSetStatus is the most recently observed state of a SidecarSet.
 type SidecarSetStatus struct {
-	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -381,7 +381,7 @@ type SidecarSetStatus struct {
 	// +optional
 	LatestRevision string `json:"latestRevision,omitempty"`
 
-	// collisionCount is how often the name of a ControllerRevision was taken.
+	// collisionCount is the number of times that the name of a new ControllerRevision was already taken. It is included in the hash.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 

@@ -9,64 +9,65 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// StatefulSetSpec is the desired state of a StatefulSet. It is also the template of a UnitedDeployment's subsets.
+// StatefulSetSpec is the desired state of a StatefulSet. It is also used in the template of a UnitedDeployment.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.maxUnavailable) || self.updateStrategy.rollingUpdate.maxUnavailable == 1",fieldPath=".updateStrategy",message="rollingUpdate.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which changes one pod at a time: leave it out, or use Parallel"
 // +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.scaleStrategy) || !has(self.scaleStrategy.maxUnavailable) || self.scaleStrategy.maxUnavailable == 1",fieldPath=".scaleStrategy",message="scaleStrategy.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which creates one pod at a time: leave it out, or use Parallel"
 // +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.unorderedUpdate)",fieldPath=".updateStrategy",message="rollingUpdate.unorderedUpdate needs podManagementPolicy Parallel: OrderedReady updates by ordinal"
 type StatefulSetSpec struct {
-	// replicas is the desired number of pods. Default 1.
+	// replicas is the desired number of pods. Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// selector selects the pods. It must not be empty and must match the labels of template; it can't be changed.
+	// selector selects the pods. It must not be empty and must match the labels of template. It is immutable.
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template describes the pods to create (a PodTemplateSpec). Its restartPolicy must be Always. Changing it makes a new
-	// revision, which is rolled out according to updateStrategy.
+	// template describes the pods to create, as a PodTemplateSpec. Its restartPolicy must be Always. Changing it creates a new revision, which
+	// is rolled out according to updateStrategy.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim), named
-	// <template>-<statefulset>-<ordinal>. A volume of a template's name replaces one of the same name in template.
-	// volumeClaimUpdateStrategy decides what a change does to existing PVCs.
+	// volumeClaimTemplates are the PVCs that are created for each pod, as a list of PersistentVolumeClaims. They are named
+	// <template>-<statefulset>-<ordinal>. A volume with the name of a template replaces the volume with the same name in template.
+	// volumeClaimUpdateStrategy determines the effect of a change on existing PVCs.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
-	// volumeClaimUpdateStrategy is when PVCs follow a change of volumeClaimTemplates.
+	// volumeClaimUpdateStrategy configures when PVCs are updated after a change of volumeClaimTemplates.
 	// +optional
 	VolumeClaimUpdateStrategy StatefulSetVolumeClaimUpdateStrategy `json:"volumeClaimUpdateStrategy,omitempty"`
 
-	// serviceName is the headless Service that gives the pods their DNS names; it becomes their subdomain. It can't be changed.
+	// serviceName is the name of the headless Service that provides the DNS names of the pods. It becomes their subdomain. It is immutable.
 	// +optional
 	ServiceName string `json:"serviceName,omitempty"`
 
-	// podManagementPolicy is OrderedReady (default: pods are created and removed one after another, each when those before it
-	// are available) or Parallel. It can't be changed.
+	// podManagementPolicy is how pods are created and deleted when the StatefulSet is scaled. With OrderedReady, this happens one pod at a
+	// time, each when its predecessors are available. With Parallel, pods don't wait for each other. It is immutable. Defaults to
+	// OrderedReady.
 	// +optional
 	// +kubebuilder:validation:Enum=OrderedReady;Parallel;""
 	PodManagementPolicy appsv1.PodManagementPolicyType `json:"podManagementPolicy,omitempty"`
 
-	// updateStrategy is how pods are updated to the revision of template.
+	// updateStrategy configures how pods are updated to the revision of template.
 	// +optional
 	UpdateStrategy StatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// scaleStrategy bounds the creation of pods.
+	// scaleStrategy limits the creation of pods.
 	// +optional
 	ScaleStrategy *StatefulSetScaleStrategy `json:"scaleStrategy,omitempty"`
 
-	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Default 10.
+	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Defaults to 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// reserveOrdinals are ordinals to skip: numbers, or ranges "3-7" with both ends included. A pod that has such an
+	// reserveOrdinals are ordinals to skip. Values can be numbers (ex: 3) or ranges that include both ends (ex: 3-7). A pod with such an
 	// ordinal is deleted, and another one is created with the next free ordinal.
 	// +optional
 	// +listType=atomic
@@ -74,60 +75,60 @@ type StatefulSetSpec struct {
 	// +kubebuilder:validation:items:Pattern=`^[0-9]+-[0-9]+$`
 	ReserveOrdinals []intstr.IntOrString `json:"reserveOrdinals,omitempty"`
 
-	// ordinals is where the numbering of pods begins: at start, default 0.
+	// ordinals configures the numbering of pods, which begins at start. start defaults to 0.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.start) || self.start >= 0",fieldPath=".start",message="start can't be negative: the first ordinal is 0 or more"
 	Ordinals *appsv1.StatefulSetOrdinals `json:"ordinals,omitempty"`
 
-	// persistentVolumeClaimRetentionPolicy is whether PVCs are kept (Retain, default) or deleted (Delete) when the
-	// StatefulSet is deleted and when it is scaled in.
+	// persistentVolumeClaimRetentionPolicy is whether PVCs are kept (Retain) or deleted (Delete) when the StatefulSet is deleted and when it
+	// is scaled in. Both default to Retain.
 	// +optional
 	PersistentVolumeClaimRetentionPolicy *StatefulSetClaimRetentionPolicy `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
 
-	// lifecycle holds pods before deletion, around an in-place update and after creation.
+	// lifecycle configures hooks that hold pods before deletion, before and after an in-place update, and after creation.
 	// +optional
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// StatefulSetClaimUpdateType is when PVCs follow a change of volumeClaimTemplates.
+// StatefulSetClaimUpdateType is when PVCs are updated after a change of volumeClaimTemplates.
 //
 // +kubebuilder:validation:Enum=OnDelete;OnPodRollingUpdate;""
 type StatefulSetClaimUpdateType string
 
 // Types of StatefulSetVolumeClaimUpdateStrategy.
 const (
-	// StatefulSetClaimOnDelete: a PVC stays as it is until a user deletes it, and a new one is created.
+	// StatefulSetClaimOnDelete means that a PVC stays as it is until a user deletes it and a new one is created.
 	StatefulSetClaimOnDelete StatefulSetClaimUpdateType = "OnDelete"
-	// StatefulSetClaimOnPodRollingUpdate: a PVC is expanded before its pod is updated, within the same bounds.
+	// StatefulSetClaimOnPodRollingUpdate means that a PVC is expanded before its pod is updated, within the same limits.
 	StatefulSetClaimOnPodRollingUpdate StatefulSetClaimUpdateType = "OnPodRollingUpdate"
 )
 
-// StatefulSetVolumeClaimUpdateStrategy is when PVCs follow a change of volumeClaimTemplates.
+// StatefulSetVolumeClaimUpdateStrategy configures when PVCs are updated after a change of volumeClaimTemplates.
 type StatefulSetVolumeClaimUpdateStrategy struct {
-	// type is OnDelete (default: existing PVCs are left alone, any change of the templates is allowed) or
-	// OnPodRollingUpdate (PVCs are resized, only the size in the templates may change).
+	// type is when existing PVCs are updated. With OnDelete, they are left alone, and any change of the templates is allowed. With
+	// OnPodRollingUpdate, they are resized before their pods are updated, and only the size in the templates may change. Defaults to OnDelete.
 	// +optional
 	Type StatefulSetClaimUpdateType `json:"type,omitempty"`
 }
 
-// StatefulSetClaimRetentionPolicy is what happens to PVCs whose pod is gone for good.
+// StatefulSetClaimRetentionPolicy is what happens to PVCs whose pods are gone permanently.
 type StatefulSetClaimRetentionPolicy struct {
-	// whenDeleted is Retain (default) or Delete: what happens to the PVCs when the StatefulSet is deleted.
+	// whenDeleted is what happens to the PVCs when the StatefulSet is deleted: Retain or Delete. Defaults to Retain.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete;""
 	WhenDeleted appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenDeleted,omitempty"`
 
-	// whenScaled is Retain (default) or Delete: what happens to the PVCs of pods that are scaled in, or whose ordinal is
-	// reserved.
+	// whenScaled is what happens to the PVCs of pods that are scaled in or whose ordinals are reserved: Retain or Delete. Defaults to Retain.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete;""
 	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
 }
 
-// StatefulSetScaleStrategy bounds the creation of pods.
+// StatefulSetScaleStrategy limits the creation of pods.
 type StatefulSetScaleStrategy struct {
-	// maxUnavailable is how many pods may be unavailable while pods are created, with podManagementPolicy Parallel: a number or
-	// a percentage of replicas, rounded down, at least 1. Unset: no limit. Pods that are scaled in do not wait for it.
+	// maxUnavailable is the maximum number of pods that may be unavailable while pods are created, with podManagementPolicy Parallel. Value
+	// can be an absolute number (ex: 5) or a percentage of replicas (ex: 10%), which is rounded down, with a minimum of 1. It doesn't delay
+	// scaling in. If unset, there is no limit.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
@@ -135,91 +136,94 @@ type StatefulSetScaleStrategy struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
 
-// StatefulSetUpdateStrategy is how a StatefulSet's pods are updated to a new revision.
+// StatefulSetUpdateStrategy configures how the pods of a StatefulSet are updated to a new revision.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'OnDelete' || !has(self.rollingUpdate)",fieldPath=".rollingUpdate",message="rollingUpdate has no effect with type OnDelete: remove it (rollingUpdate: null), or use type RollingUpdate"
 type StatefulSetUpdateStrategy struct {
-	// type is RollingUpdate (default) or OnDelete.
+	// type is the type of the update: RollingUpdate or OnDelete. With OnDelete, pods are updated only when a user deletes them. Defaults to
+	// RollingUpdate.
 	// +optional
 	// +kubebuilder:validation:Enum=RollingUpdate;OnDelete;""
 	Type appsv1.StatefulSetUpdateStrategyType `json:"type,omitempty"`
 
-	// rollingUpdate tunes the type RollingUpdate.
+	// rollingUpdate configures the type RollingUpdate. It can't be set with OnDelete.
 	// +optional
 	RollingUpdate *StatefulSetRollingUpdateStrategy `json:"rollingUpdate,omitempty"`
 }
 
-// StatefulSetRollingUpdateStrategy tunes a rolling update.
+// StatefulSetRollingUpdateStrategy configures a rolling update.
 type StatefulSetRollingUpdateStrategy struct {
-	// partition is how many pods stay at the old revision, those with the lowest ordinals that are not reserved. Default 0.
+	// partition is the number of pods that stay at the old revision: the pods with the lowest ordinals that are not reserved. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Partition *int32 `json:"partition,omitempty"`
 
-	// maxUnavailable is how many pods may be unavailable because of the update: a number or a percentage of replicas,
-	// rounded down, at least 1. Default 1; anything else needs podManagementPolicy Parallel.
+	// maxUnavailable is the maximum number of pods that may be unavailable because of the update. Value can be an absolute number (ex: 5) or a
+	// percentage of replicas (ex: 10%), which is rounded down, with a minimum of 1. Values other than 1 require podManagementPolicy Parallel.
+	// Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : !self.matches('^0+%$')",message="rollingUpdate.maxUnavailable must be at least 1, or no pod could be updated: raise it, or use paused to stop the update"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// podUpdatePolicy is ReCreate (default), InPlaceIfPossible or InPlaceOnly. The last two need the readiness gate
-	// InPlaceUpdateReady in template.
+	// podUpdatePolicy is how a pod is updated. ReCreate replaces it by a new one. InPlaceIfPossible updates it in place if only images and
+	// metadata differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't allow this. The
+	// last two require the readiness gate InPlaceUpdateReady in template. Defaults to ReCreate.
 	// +optional
 	PodUpdatePolicy PodUpdatePolicy `json:"podUpdatePolicy,omitempty"`
 
-	// paused stops the update, not scaling. Default false.
+	// paused stops the update, but not scaling. Defaults to false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// unorderedUpdate lets pods be updated in another order than that of their ordinals. Only with podManagementPolicy
-	// Parallel.
+	// unorderedUpdate allows updating pods in another order than by ordinal. It requires podManagementPolicy Parallel.
 	// +optional
 	UnorderedUpdate *StatefulSetUnorderedUpdate `json:"unorderedUpdate,omitempty"`
 
-	// inPlaceUpdateStrategy tunes updates in place.
+	// inPlaceUpdateStrategy configures in-place updates.
 	// +optional
 	InPlaceUpdateStrategy *pods.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 
-	// minReadySeconds is for how long a pod must be ready to count as available: 0 to 300. Default 0. It paces the creation
-	// of pods with OrderedReady too.
+	// minReadySeconds is how long a pod must be ready before it counts as available, in seconds. It must be in the range 0-300. With
+	// OrderedReady it also delays the creation of the next pod. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=300
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 }
 
-// StatefulSetUnorderedUpdate orders pods for an update by their labels.
+// StatefulSetUnorderedUpdate orders the pods for an update by their labels.
 type StatefulSetUnorderedUpdate struct {
-	// priorityStrategy is that order. Where it leaves a choice, or is unset, the highest ordinal goes first.
+	// priorityStrategy is the order of the update. Pods with equal priority, or all pods if it is unset, are updated by ordinal, highest
+	// first.
 	// +optional
 	PriorityStrategy *pods.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
 }
 
 // StatefulSetStatus is the observed state of a StatefulSet.
 type StatefulSetStatus struct {
-	// observedGeneration is the metadata.generation that the rest of the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// replicas is the number of pods that exist, those that are being deleted included.
+	// replicas is the number of existing pods, including pods that are being deleted.
 	// +required
 	Replicas int32 `json:"replicas"`
 
-	// readyReplicas is the number of pods that are ready.
+	// readyReplicas is the number of ready pods.
 	// +required
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// availableReplicas is the number of pods that were ready for minReadySeconds and are held by no hook.
+	// availableReplicas is the number of pods that have been ready for minReadySeconds and are not held by a hook.
 	// +required
 	AvailableReplicas int32 `json:"availableReplicas"`
 
-	// currentReplicas is the number of pods at currentRevision, without those that are being deleted.
+	// currentReplicas is the number of pods at currentRevision, excluding pods that are being deleted.
 	// +required
 	CurrentReplicas int32 `json:"currentReplicas"`
 
-	// updatedReplicas is the number of pods at updateRevision, without those that are being deleted.
+	// updatedReplicas is the number of pods at updateRevision, excluding pods that are being deleted.
 	// +required
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 
@@ -240,7 +244,7 @@ type StatefulSetStatus struct {
 	// +optional
 	UpdateRevision string `json:"updateRevision,omitempty"`
 
-	// collisionCount is how often the name of a new ControllerRevision was taken; it goes into the hash.
+	// collisionCount is the number of times that the name of a new ControllerRevision was already taken. It is included in the hash.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 
@@ -249,11 +253,11 @@ type StatefulSetStatus struct {
 	// +listType=atomic
 	Conditions []WorkloadCondition `json:"conditions,omitempty"`
 
-	// labelSelector is spec.selector as a string, for the scale subresource.
+	// labelSelector is spec.selector in string form, for the scale subresource.
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`
 
-	// volumeClaims says for each volume claim template how many PVCs match it.
+	// volumeClaims contains the number of PVCs that match each volume claim template.
 	// +optional
 	// +listType=atomic
 	VolumeClaims []StatefulSetVolumeClaimStatus `json:"volumeClaims,omitempty"`
@@ -265,17 +269,17 @@ type StatefulSetVolumeClaimStatus struct {
 	// +required
 	VolumeClaimName string `json:"volumeClaimName"`
 
-	// compatibleReplicas is the number of PVCs that ask for at least the template's size, in its storage class and modes.
+	// compatibleReplicas is the number of PVCs that request at least the size of the template, in its storage class and with its modes.
 	// +required
 	CompatibleReplicas int32 `json:"compatibleReplicas"`
 
-	// compatibleReadyReplicas is the number of those whose volume has the size that the PVC asks for.
+	// compatibleReadyReplicas is the number of compatible PVCs whose volume has the requested size.
 	// +required
 	CompatibleReadyReplicas int32 `json:"compatibleReadyReplicas"`
 }
 
-// StatefulSet runs pods that have a stable name, a stable ordinal and PVCs of their own. It updates them in
-// place where only images or metadata change, skips ordinals if asked to, and resizes their PVCs.
+// StatefulSet runs pods with stable names, stable ordinals and their own PVCs. It updates them in place if only images or metadata change,
+// can skip ordinals, and can resize their PVCs.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -316,8 +316,7 @@ type ManualUpdate struct {
 
 // UnitedDeploymentStatus is the observed state of a UnitedDeployment.
 type UnitedDeploymentStatus struct {
-	// observedGeneration is the metadata.generation that the rest of the status is about. On a hub it advances when every
-	// cluster that can be reached has applied that generation.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -363,7 +362,7 @@ type UnitedDeploymentStatus struct {
 	// +optional
 	UpdatedRevision string `json:"updatedRevision,omitempty"`
 
-	// collisionCount is how often the name of a new ControllerRevision was taken; it goes into the hash.
+	// collisionCount is the number of times that the name of a new ControllerRevision was already taken. It is included in the hash.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 
@@ -389,7 +388,7 @@ type SubsetStatus struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// cluster is the MemberCluster that runs the subset. Only on a hub.
+	// cluster is the name of the MemberCluster that runs the subset. It is set only on a hub.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
 
@@ -452,15 +451,15 @@ type SubsetCondition struct {
 	// +required
 	Type SubsetConditionType `json:"type"`
 
-	// status is True, False or Unknown.
+	// status is the status of the condition: True, False or Unknown.
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
 
-	// lastTransitionTime is when status last changed.
+	// lastTransitionTime is the last time at which the status changed.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// reason is a CamelCase word for the cause.
+	// reason is a CamelCase word that identifies the cause.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
@@ -492,15 +491,15 @@ type UnitedDeploymentCondition struct {
 	// +optional
 	Type UnitedDeploymentConditionType `json:"type,omitempty"`
 
-	// status is True, False or Unknown.
+	// status is the status of the condition: True, False or Unknown.
 	// +optional
 	Status corev1.ConditionStatus `json:"status,omitempty"`
 
-	// lastTransitionTime is when status last changed.
+	// lastTransitionTime is the last time at which the status changed.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// reason is a CamelCase word for the cause.
+	// reason is a CamelCase word that identifies the cause.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 

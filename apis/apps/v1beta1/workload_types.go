@@ -8,33 +8,33 @@ import (
 // WorkloadConditionType is the type of a condition of a StatefulSet or DaemonSet.
 type WorkloadConditionType string
 
-// Conditions of a StatefulSet or DaemonSet, besides Ready, Reconciling and Stalled. Each is there while it is True.
+// Conditions of a StatefulSet or DaemonSet in addition to Ready, Reconciling and Stalled. Each is present only while it is True.
 const (
-	// WorkloadFailedCreatePod: pods or their PVCs could not be created or deleted, or have waited for it for too long.
+	// WorkloadFailedCreatePod means that pods or their PVCs could not be created or deleted, or have been waiting for it too long.
 	WorkloadFailedCreatePod WorkloadConditionType = "FailedCreatePod"
-	// WorkloadFailedUpdatePod: pods or their PVCs could not be updated, or have waited for it for too long.
+	// WorkloadFailedUpdatePod means that pods or their PVCs could not be updated, or have been waiting for it too long.
 	WorkloadFailedUpdatePod WorkloadConditionType = "FailedUpdatePod"
-	// WorkloadSelectorOverlap: the selector matches pods of another owner, which are left alone.
+	// WorkloadSelectorOverlap means that the selector matches pods of another owner. These pods are left alone.
 	WorkloadSelectorOverlap WorkloadConditionType = "SelectorOverlap"
-	// WorkloadPVCTerminating: PVCs of a StatefulSet are being deleted while pods run on them.
+	// WorkloadPVCTerminating means that PVCs of a StatefulSet are being deleted while pods use them.
 	WorkloadPVCTerminating WorkloadConditionType = "PVCTerminating"
 )
 
-// WorkloadCondition is one observation of the state of a StatefulSet or DaemonSet.
+// WorkloadCondition describes one aspect of the state of a StatefulSet or DaemonSet.
 type WorkloadCondition struct {
 	// type is the type of the condition.
 	// +required
 	Type WorkloadConditionType `json:"type"`
 
-	// status is True, False or Unknown.
+	// status is the status of the condition: True, False or Unknown.
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
 
-	// lastTransitionTime is when status last changed.
+	// lastTransitionTime is the last time at which the status changed.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// reason is a CamelCase word for the cause.
+	// reason is a CamelCase word that identifies the cause.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 

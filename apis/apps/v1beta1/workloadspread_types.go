@@ -90,15 +90,15 @@ type WorkloadSpreadSubset struct {
 
 // WorkloadSpreadTarget names the workload of a WorkloadSpread in its own namespace.
 type WorkloadSpreadTarget struct {
-	// apiVersion is the group and a version of the kind; all versions mean the same workload.
+	// apiVersion is the group and version of the workload. The version doesn't matter: all versions refer to the same workload.
 	// +required
 	APIVersion string `json:"apiVersion"`
 
-	// kind is the kind.
+	// kind is the kind of the object.
 	// +required
 	Kind string `json:"kind"`
 
-	// name is the name.
+	// name is the name of the object.
 	// +required
 	Name string `json:"name"`
 }
@@ -167,7 +167,7 @@ const (
 
 // WorkloadSpreadStatus is the most recently observed state of a WorkloadSpread.
 type WorkloadSpreadStatus struct {
-	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -215,7 +215,7 @@ type WorkloadSpreadSubsetStatus struct {
 	// +required
 	MissingReplicas int32 `json:"missingReplicas"`
 
-	// cluster is the MemberCluster that runs the subset. Only on a hub.
+	// cluster is the name of the MemberCluster that runs the subset. It is set only on a hub.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
 
