@@ -147,7 +147,8 @@ type CloneSetUpdateStrategy struct {
 	// +listType=atomic
 	ScatterStrategy []pods.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
 
-	// inPlaceUpdateStrategy configures in-place updates.
+	// inPlaceUpdateStrategy configures in-place updates. In this version the annotations apps.kruise.io/image-predownload-* configure the
+	// pre-download of images, and take precedence over the fields here.
 	// +optional
 	InPlaceUpdateStrategy *pods.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }

@@ -215,7 +215,8 @@ type SubsetCloneSetUpdateStrategy struct {
 
 // UnitedDeploymentStatus is the observed state of a UnitedDeployment: as in v1beta1, but for the last two fields.
 type UnitedDeploymentStatus struct {
-	// observedGeneration is the generation of the spec that the status describes.
+	// observedGeneration is the generation of the spec that the status describes. On a hub it advances when every reachable cluster has
+	// applied the generation.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

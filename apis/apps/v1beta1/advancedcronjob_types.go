@@ -13,11 +13,12 @@ type AdvancedCronJobConcurrencyPolicy string
 
 // Values of concurrencyPolicy.
 const (
-	// AdvancedCronJobAllow: both are active.
+	// AdvancedCronJobAllow means that both runs are active.
 	AdvancedCronJobAllow AdvancedCronJobConcurrencyPolicy = "Allow"
-	// AdvancedCronJobForbid: the run that is due waits until no other one is active. Of those that wait, only the latest is started.
+	// AdvancedCronJobForbid means that the new run waits until no other one is active. If several runs are waiting, only the latest is
+	// started.
 	AdvancedCronJobForbid AdvancedCronJobConcurrencyPolicy = "Forbid"
-	// AdvancedCronJobReplace: the active one is deleted.
+	// AdvancedCronJobReplace means that the active run is deleted.
 	AdvancedCronJobReplace AdvancedCronJobConcurrencyPolicy = "Replace"
 )
 
@@ -36,70 +37,72 @@ const (
 
 // AdvancedCronJobSpec is the desired state of an AdvancedCronJob.
 type AdvancedCronJobSpec struct {
-	// The rest says when to run.
+	// The remaining fields configure when to run.
 	AdvancedCronJobSchedule `json:",inline"`
 
-	// template is the job of each run. Exactly one of its fields is set.
+	// template is the template of the job that is created for each run. Exactly one of its fields must be set.
 	// +required
 	Template AdvancedCronJobTemplate `json:"template"`
 }
 
-// AdvancedCronJobSchedule says when to run and what becomes of runs. It is the same in all versions.
+// AdvancedCronJobSchedule configures when jobs run and how many are kept. It is the same in all versions.
 type AdvancedCronJobSchedule struct {
-	// schedule says when runs are due, as that of a CronJob: five fields, such as "0 3 * * *", or a descriptor, such as @daily or
-	// "@every 1h30m". It may begin with TZ= or CRON_TZ= and the name of a time zone, if timeZone is not set.
+	// schedule is the schedule in the format of a CronJob: five fields, such as "0 3 * * *", or a descriptor, such as @daily or "@every
+	// 1h30m". It may start with TZ= or CRON_TZ= and the name of a time zone if timeZone is not set.
 	// +required
 	// +kubebuilder:validation:MinLength=0
 	Schedule string `json:"schedule"`
 
-	// timeZone is the name of the IANA time zone of the schedule, such as Europe/Berlin. Default that of the manager, which is UTC in the
-	// chart.
+	// timeZone is the name of the IANA time zone of the schedule, such as Europe/Berlin. Defaults to the time zone of the manager, which is
+	// UTC in the chart.
 	// +optional
 	TimeZone *string `json:"timeZone,omitempty"`
 
-	// startingDeadlineSeconds is how late a run may start, in seconds: one that is due for longer is missed. Default no limit.
+	// startingDeadlineSeconds is how late a run may start, in seconds. Runs that have been due for longer are missed. If unset, there is no
+	// limit.
 	// +optional
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
-	// concurrencyPolicy is what happens when a run is due while another one is active: Allow, Forbid or Replace. Default Allow, and
-	// Replace with imageListPullJobTemplate, which excludes Allow.
+	// concurrencyPolicy is what happens when a run is due while another one is active. Allow runs both. Forbid delays the new run until no
+	// other one is active. Replace deletes the active one. Defaults to Allow, and to Replace with imageListPullJobTemplate, which can't be
+	// used with Allow.
 	// +optional
 	ConcurrencyPolicy AdvancedCronJobConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
 
-	// paused stops the schedule. Active jobs go on. When it ends, the latest run that was due meanwhile starts, unless
-	// startingDeadlineSeconds excludes it. Default false.
+	// paused stops the schedule. Active jobs keep running. When it is unset, the latest run that was due in the meantime starts, unless
+	// startingDeadlineSeconds prevents it. Defaults to false.
 	// +optional
 	Paused *bool `json:"paused,omitempty"`
 
-	// successfulJobsHistoryLimit is how many jobs that have succeeded are kept. Default 3.
+	// successfulJobsHistoryLimit is the number of successful jobs to keep. Defaults to 3.
 	// +optional
 	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`
 
-	// failedJobsHistoryLimit is how many jobs that have failed are kept. Default 1.
+	// failedJobsHistoryLimit is the number of failed jobs to keep. Defaults to 1.
 	// +optional
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
 }
 
-// AdvancedCronJobTemplate is the job of each run. Exactly one field is set.
+// AdvancedCronJobTemplate is the template of the job that is created for each run. Exactly one of its fields must be set.
 type AdvancedCronJobTemplate struct {
-	// jobTemplate is a Job of batch/v1 (a JobTemplateSpec).
+	// jobTemplate creates a Job of batch/v1. It is a JobTemplateSpec.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	JobTemplate *batchv1.JobTemplateSpec `json:"jobTemplate,omitempty"`
 
-	// broadcastJobTemplate is a BroadcastJob.
+	// broadcastJobTemplate creates a BroadcastJob.
 	// +optional
 	BroadcastJobTemplate *BroadcastJobTemplateSpec `json:"broadcastJobTemplate,omitempty"`
 
-	// imageListPullJobTemplate is an ImageListPullJob.
+	// imageListPullJobTemplate creates an ImageListPullJob.
 	// +optional
 	ImageListPullJobTemplate *ImageListPullJobTemplateSpec `json:"imageListPullJobTemplate,omitempty"`
 }
 
 // BroadcastJobTemplateSpec is the metadata and spec of a BroadcastJob.
 type BroadcastJobTemplateSpec struct {
-	// metadata holds the labels and annotations of each BroadcastJob.
+	// metadata contains the labels and annotations of each BroadcastJob.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -111,74 +114,74 @@ type BroadcastJobTemplateSpec struct {
 
 // ImageListPullJobTemplateSpec is the metadata and spec of an ImageListPullJob.
 type ImageListPullJobTemplateSpec struct {
-	// metadata holds the labels and annotations of each ImageListPullJob.
+	// metadata contains the labels and annotations of each ImageListPullJob.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the spec of each ImageListPullJob. Its completionPolicy.type must be Always, without ttlSecondsAfterFinished: the history
-	// limits say which jobs are kept.
+	// spec is the spec of each ImageListPullJob. Its completionPolicy.type must be Always, without ttlSecondsAfterFinished: the history limits
+	// determine which jobs are kept.
 	// +optional
 	Spec ImageListPullJobSpec `json:"spec,omitempty"`
 }
 
 // AdvancedCronJobPending is a run whose job is being created.
 type AdvancedCronJobPending struct {
-	// scheduleTime is when the run was due.
+	// scheduleTime is the time at which the run was due.
 	// +required
 	ScheduleTime metav1.Time `json:"scheduleTime"`
 
-	// since is when the controller decided to start it.
+	// since is the time at which the controller decided to start the run.
 	// +required
 	Since metav1.Time `json:"since"`
 }
 
-// AdvancedCronJobRunPhase is how far a run is.
+// AdvancedCronJobRunPhase is the progress of a run.
 type AdvancedCronJobRunPhase string
 
-// Values of the phase of a run.
+// Phases of a run.
 const (
-	// AdvancedCronJobRunning: the job has not ended.
+	// AdvancedCronJobRunning means that the job has not ended.
 	AdvancedCronJobRunning AdvancedCronJobRunPhase = "Running"
-	// AdvancedCronJobSucceeded: the job is complete.
+	// AdvancedCronJobSucceeded means that the job is complete.
 	AdvancedCronJobSucceeded AdvancedCronJobRunPhase = "Succeeded"
-	// AdvancedCronJobFailed: the job has failed.
+	// AdvancedCronJobFailed means that the job failed.
 	AdvancedCronJobFailed AdvancedCronJobRunPhase = "Failed"
-	// AdvancedCronJobRemoved: the job was deleted before the controller saw its end.
+	// AdvancedCronJobRemoved means that the job was deleted before the controller observed its end.
 	AdvancedCronJobRemoved AdvancedCronJobRunPhase = "Removed"
 )
 
-// AdvancedCronJobRun is one run. It is kept when the job is deleted.
+// AdvancedCronJobRun describes one run. It is kept when the job is deleted.
 type AdvancedCronJobRun struct {
 	// name is the name of the job.
 	// +required
 	Name string `json:"name"`
 
-	// scheduleTime is when the run was due.
+	// scheduleTime is the time at which the run was due.
 	// +optional
 	ScheduleTime *metav1.Time `json:"scheduleTime,omitempty"`
 
-	// phase is Running, Succeeded, Failed or Removed.
+	// phase is the phase of the run: Running, Succeeded, Failed or Removed.
 	// +optional
 	Phase AdvancedCronJobRunPhase `json:"phase,omitempty"`
 
-	// startTime is when the job started, as its status says once it has ended.
+	// startTime is the time at which the job started, taken from its status once it has ended.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the job ended, as its status says.
+	// completionTime is the time at which the job ended, taken from its status.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// desired is how many nodes of a BroadcastJob, images of an ImageListPullJob or completions of a Job there were to be, at its end.
+	// desired is the desired number of nodes of a BroadcastJob, images of an ImageListPullJob or completions of a Job, when it ended.
 	// +optional
 	Desired int32 `json:"desired,omitempty"`
 
-	// succeeded is how many of them have succeeded, at its end.
+	// succeeded is the number of these that succeeded, when the job ended.
 	// +optional
 	Succeeded int32 `json:"succeeded,omitempty"`
 
-	// failed is how many nodes, images or pods have failed, at its end.
+	// failed is the number of nodes, images or pods that failed, when the job ended.
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 }
@@ -189,30 +192,30 @@ type AdvancedCronJobStatus struct {
 	// +optional
 	Type AdvancedCronJobTemplateKind `json:"type,omitempty"`
 
-	// active are the jobs that have not ended.
+	// active lists the jobs that have not ended.
 	// +optional
 	// +listType=atomic
 	Active []corev1.ObjectReference `json:"active,omitempty"`
 
-	// lastScheduleTime is when the latest run was due that the controller has decided to start. It stays when the job is deleted. If the
-	// job could not be created in time, lastMissedTime is as late.
+	// lastScheduleTime is the time at which the latest run was due that the controller decided to start. It is kept when the job is deleted.
+	// If the job could not be created in time, lastMissedTime has the same value.
 	// +optional
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
 
-	// pending is the run that is decided before its job is created; most are not.
+	// pending is a run that was decided before its job is created. Most runs are not recorded here.
 	// +optional
 	Pending *AdvancedCronJobPending `json:"pending,omitempty"`
 
-	// waitingScheduleTime is when the run was due that waits for the end of another one, because concurrencyPolicy is Forbid.
+	// waitingScheduleTime is the time at which a run was due that waits for another one to end, because concurrencyPolicy is Forbid.
 	// +optional
 	WaitingScheduleTime *metav1.Time `json:"waitingScheduleTime,omitempty"`
 
-	// lastMissedTime is when the latest run was due that was not started and will not be: because startingDeadlineSeconds had passed,
-	// because a later one was due before it could start, or because a former controller has left no record of it.
+	// lastMissedTime is the time at which the latest run was due that was not started and will not be: because startingDeadlineSeconds had
+	// passed, because a later run was due before it could start, or because an earlier controller left no record of it.
 	// +optional
 	LastMissedTime *metav1.Time `json:"lastMissedTime,omitempty"`
 
-	// runs are the latest ten runs, the newest first.
+	// runs are the latest ten runs, newest first.
 	// +optional
 	// +listType=atomic
 	Runs []AdvancedCronJobRun `json:"runs,omitempty"`

@@ -8,124 +8,126 @@ import (
 
 // BroadcastJobSpec is the desired state of a BroadcastJob.
 type BroadcastJobSpec struct {
-	// parallelism is on how many nodes pods may be active at once: a number, or a percentage of the desired nodes, rounded up. With 0
-	// no pod is created. Default 2147483647, which is all nodes at once.
+	// parallelism is the maximum number of nodes with active pods at the same time. Value can be an absolute number (ex: 5) or a percentage of
+	// the desired nodes (ex: 10%), which is rounded up. With 0 no pods are created. Defaults to 2147483647, which means all nodes at once.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="parallelism can't be negative: leave it out for all nodes at once"
 	Parallelism *intstr.IntOrString `json:"parallelism,omitempty"`
 
-	// template describes the pod to run on each node (a PodTemplateSpec). Its restartPolicy must be Never or OnFailure. Its
-	// nodeSelector, affinity, tolerations and resource requests say which nodes fit. A change concerns pods that are created later.
+	// template describes the pod to run on each node, as a PodTemplateSpec. Its restartPolicy must be Never or OnFailure. Its nodeSelector,
+	// affinity, tolerations and resource requests determine the eligible nodes. A change applies to pods that are created afterwards.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// completionPolicy says when the job is complete.
+	// completionPolicy configures when the job is complete.
 	// +optional
 	CompletionPolicy BroadcastJobCompletionPolicy `json:"completionPolicy,omitempty"`
 
-	// paused stops the creation of pods. Those that are active go on. Default false. The controller sets it when a pod has failed and
-	// failurePolicy.type is Pause.
+	// paused stops the creation of pods. Active pods keep running. The controller sets it when a pod fails and failurePolicy.type is Pause.
+	// Defaults to false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// failurePolicy says what a failed pod does to the job.
+	// failurePolicy configures what happens to the job when a pod fails.
 	// +optional
 	FailurePolicy BroadcastJobFailurePolicy `json:"failurePolicy,omitempty"`
 }
 
-// BroadcastJobCompletionPolicyType is whether a job ever completes.
+// BroadcastJobCompletionPolicyType is whether a job can complete.
 //
 // +kubebuilder:validation:Enum=Always;Never;""
 type BroadcastJobCompletionPolicyType string
 
 // Values of completionPolicy.type.
 const (
-	// BroadcastJobAlways: the job is complete when the pods of all desired nodes have ended.
+	// BroadcastJobAlways means that the job is complete when the pods of all desired nodes have ended.
 	BroadcastJobAlways BroadcastJobCompletionPolicyType = "Always"
-	// BroadcastJobNever: the job is never complete, and nodes that come later get a pod too.
+	// BroadcastJobNever means that the job never completes, and that nodes that are added later also get a pod.
 	BroadcastJobNever BroadcastJobCompletionPolicyType = "Never"
 )
 
-// BroadcastJobCompletionPolicy says when a job is complete.
+// BroadcastJobCompletionPolicy configures when a job is complete.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Never' || !has(self.activeDeadlineSeconds)",fieldPath=".activeDeadlineSeconds",message="a job of type Never has no deadline: remove activeDeadlineSeconds, or use type Always"
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Never' || !has(self.ttlSecondsAfterFinished)",fieldPath=".ttlSecondsAfterFinished",message="a job of type Never does not finish: remove ttlSecondsAfterFinished, or use type Always"
 type BroadcastJobCompletionPolicy struct {
-	// type is Always or Never. Default Always.
+	// type is whether the job can complete. With Always, it is complete when the pods of all desired nodes have ended. With Never, it never
+	// completes, and nodes that are added later also get a pod. Defaults to Always.
 	// +optional
 	Type BroadcastJobCompletionPolicyType `json:"type,omitempty"`
 
-	// activeDeadlineSeconds is how long after its start the job fails if it is not complete, in seconds. It is not enforced while the
-	// job is paused. Not with Never. Default no limit.
+	// activeDeadlineSeconds is how long the job may run before it fails, in seconds since its start. It isn't enforced while the job is
+	// paused. It can't be set with type Never. If unset, there is no limit.
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// ttlSecondsAfterFinished is how long after it was complete or failed the job is deleted with its pods, in seconds. Not with Never.
-	// Default it is kept.
+	// ttlSecondsAfterFinished is how long the job and its pods are kept after the job is complete or failed, in seconds. It can't be set with
+	// type Never. If unset, they are not deleted.
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
-// BroadcastJobFailurePolicyType is what a failed pod does to the job.
+// BroadcastJobFailurePolicyType is what happens to the job when a pod fails.
 //
 // +kubebuilder:validation:Enum=FailFast;Continue;Pause;""
 type BroadcastJobFailurePolicyType string
 
 // Values of failurePolicy.type.
 const (
-	// BroadcastJobFailFast: the job fails, and its active pods are deleted.
+	// BroadcastJobFailFast means that the job fails and its active pods are deleted.
 	BroadcastJobFailFast BroadcastJobFailurePolicyType = "FailFast"
-	// BroadcastJobContinue: the job goes on.
+	// BroadcastJobContinue means that the job continues.
 	BroadcastJobContinue BroadcastJobFailurePolicyType = "Continue"
-	// BroadcastJobPause: the job is paused, by spec.paused, until a user sets that to false.
+	// BroadcastJobPause means that the job is paused by setting spec.paused, until a user sets it to false.
 	BroadcastJobPause BroadcastJobFailurePolicyType = "Pause"
 )
 
-// BroadcastJobFailurePolicy says when a pod has failed, and what that does to the job.
+// BroadcastJobFailurePolicy configures when a pod counts as failed, and what happens to the job then.
 type BroadcastJobFailurePolicy struct {
-	// type is FailFast, Continue or Pause. Default FailFast.
+	// type is what happens when a pod fails. FailFast fails the job and deletes its active pods. Continue continues the job. Pause sets
+	// spec.paused. Defaults to FailFast.
 	// +optional
 	Type BroadcastJobFailurePolicyType `json:"type,omitempty"`
 
-	// restartLimit is how often the containers of a pod with restartPolicy OnFailure may restart, in sum, before the pod has failed.
-	// Default 0.
+	// restartLimit is the total number of container restarts that a pod with restartPolicy OnFailure may have before it counts as failed.
+	// Defaults to 0.
 	// +optional
 	RestartLimit int32 `json:"restartLimit,omitempty"`
 }
 
-// BroadcastJobPhase is how far a job is.
+// BroadcastJobPhase is the progress of a job.
 type BroadcastJobPhase string
 
 // Values of status.phase.
 const (
-	// BroadcastJobRunning: pods are created as far as parallelism allows.
+	// BroadcastJobRunning means that pods are created as far as parallelism allows.
 	BroadcastJobRunning BroadcastJobPhase = "running"
-	// BroadcastJobPaused: no pods are created.
+	// BroadcastJobPaused means that no pods are created.
 	BroadcastJobPaused BroadcastJobPhase = "paused"
-	// BroadcastJobCompleted: the pods of all desired nodes have ended. It is final.
+	// BroadcastJobCompleted means that the pods of all desired nodes have ended. This phase is final.
 	BroadcastJobCompleted BroadcastJobPhase = "completed"
-	// BroadcastJobFailed: the job has failed. It is final.
+	// BroadcastJobFailed means that the job failed. This phase is final.
 	BroadcastJobFailed BroadcastJobPhase = "failed"
 )
 
-// BroadcastJobConditionType is a type of a condition of a BroadcastJob.
+// BroadcastJobConditionType is the type of a condition of a BroadcastJob.
 type BroadcastJobConditionType string
 
 // Types of conditions.
 const (
-	// BroadcastJobConditionComplete: the job is complete.
+	// BroadcastJobConditionComplete means that the job is complete.
 	BroadcastJobConditionComplete BroadcastJobConditionType = "Complete"
-	// BroadcastJobConditionFailed: the job has failed.
+	// BroadcastJobConditionFailed means that the job failed.
 	BroadcastJobConditionFailed BroadcastJobConditionType = "Failed"
 )
 
-// BroadcastJobCondition is one aspect of the state of a job.
+// BroadcastJobCondition describes one aspect of the state of a job.
 type BroadcastJobCondition struct {
-	// type is Complete, Failed, Ready, Reconciling or Stalled.
+	// type is the type of the condition: Complete, Failed, Ready, Reconciling or Stalled.
 	// +required
 	Type BroadcastJobConditionType `json:"type"`
 
@@ -133,7 +135,7 @@ type BroadcastJobCondition struct {
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
 
-	// lastProbeTime is when the condition was last observed.
+	// lastProbeTime is the last time at which the condition was observed.
 	// +optional
 	LastProbeTime metav1.Time `json:"lastProbeTime,omitempty"`
 
@@ -141,11 +143,11 @@ type BroadcastJobCondition struct {
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// reason is a word for why.
+	// reason is a CamelCase word that identifies the cause.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message says why, for people.
+	// message is a human-readable explanation.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -156,7 +158,7 @@ type BroadcastJobStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Complete or Failed, once the job has ended, and Ready, Reconciling and Stalled.
+	// conditions are the current conditions: Ready, Reconciling and Stalled, and Complete or Failed once the job has ended.
 	// +optional
 	// +listType=atomic
 	Conditions []BroadcastJobCondition `json:"conditions,omitempty"`
@@ -165,42 +167,42 @@ type BroadcastJobStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the job was complete or failed. The job is then final: no more pods are created.
+	// completionTime is the time at which the job was complete or failed. No pods are created after that.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// active is how many pods are pending or running.
+	// active is the number of pending and running pods.
 	// +optional
 	Active int32 `json:"active"`
 
-	// succeeded is on how many nodes the pod has succeeded.
+	// succeeded is the number of nodes on which the pod succeeded.
 	// +optional
 	Succeeded int32 `json:"succeeded"`
 
-	// failed is on how many nodes the pod has failed, or has restarted more often than failurePolicy.restartLimit.
+	// failed is the number of nodes on which the pod failed, or restarted more often than failurePolicy.restartLimit.
 	// +optional
 	Failed int32 `json:"failed"`
 
-	// desired is how many nodes fit, or have run their pod and do not fit any more.
+	// desired is the number of nodes that are eligible, or that have run their pod and are no longer eligible.
 	// +optional
 	Desired int32 `json:"desired"`
 
-	// phase is running, paused, completed or failed.
+	// phase is the phase of the job: running, paused, completed or failed.
 	// +optional
 	Phase BroadcastJobPhase `json:"phase,omitempty"`
 
-	// succeededNodes are the nodes on which the pod has succeeded, sorted. They get no second pod if that one is deleted.
+	// succeededNodes are the nodes on which the pod succeeded, sorted. They don't get a second pod if that pod is deleted.
 	// +optional
 	// +listType=atomic
 	SucceededNodes []string `json:"succeededNodes,omitempty"`
 
-	// acceptedFailures is how many pods had failed when a user ended the last pause. With failurePolicy.type Pause the job is paused
-	// when more fail.
+	// acceptedFailures is the number of failed pods when a user ended the last pause. With failurePolicy.type Pause, the job is paused again
+	// when more pods fail.
 	// +optional
 	AcceptedFailures int32 `json:"acceptedFailures,omitempty"`
 }
 
-// BroadcastJob runs one pod to completion on each node that fits.
+// BroadcastJob runs one pod to completion on each eligible node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -10,15 +10,16 @@ import (
 
 // SidecarSetSpec is the desired state of a SidecarSet.
 type SidecarSetSpec struct {
-	// selector selects the pods that get the sidecars, by their labels. It must not be empty.
+	// selector selects the pods that get the sidecars by their labels. It must not be empty.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// namespaceSelector selects the namespaces of these pods, by the labels of the namespaces. Unset: all.
+	// namespaceSelector selects the namespaces of these pods by the labels of the namespaces. If unset, all namespaces are selected.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// initContainers are added to the init containers of a pod when it is created. One with restartPolicy Always is a native sidecar.
+	// initContainers are added to the init containers of a pod when it is created. An init container with restartPolicy Always is a native
+	// sidecar.
 	// +optional
 	// +listType=atomic
 	InitContainers []SidecarContainer `json:"initContainers,omitempty"`
@@ -28,35 +29,36 @@ type SidecarSetSpec struct {
 	// +listType=atomic
 	Containers []SidecarContainer `json:"containers,omitempty"`
 
-	// volumes are those that the sidecars may mount. A pod gets those that a sidecar mounts.
+	// volumes are the volumes that the sidecars may mount. A pod gets only the volumes that one of its sidecars mounts.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Volumes []corev1.Volume `json:"volumes,omitempty"`
 
-	// updateStrategy is how the sidecars of pods that exist are updated.
+	// updateStrategy configures how the sidecars of existing pods are updated.
 	// +optional
 	UpdateStrategy SidecarSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// injectionStrategy is which revision new pods get.
+	// injectionStrategy configures which revision new pods get.
 	// +optional
 	InjectionStrategy SidecarSetInjectionStrategy `json:"injectionStrategy,omitempty"`
 
-	// imagePullSecrets are added to those of a pod when it is created. The Secrets must exist in the pod's namespace.
+	// imagePullSecrets are added to the imagePullSecrets of a pod when it is created. The Secrets must exist in the pod's namespace.
 	// +optional
 	// +listType=atomic
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// revisionHistoryLimit is how many ControllerRevisions are kept, with the present one and beside those that pods have. Default 10.
+	// revisionHistoryLimit is the number of ControllerRevisions to keep, including the current one but not those that pods use. Defaults to
+	// 10.
 	// +optional
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// patchPodMetadata are annotations that a pod gets with the sidecars.
+	// patchPodMetadata are annotations that are added to a pod together with the sidecars.
 	// +optional
 	// +listType=atomic
 	PatchPodMetadata []SidecarSetPatchPodMetadata `json:"patchPodMetadata,omitempty"`
 
-	// customVersion names the current revision, so that injectionStrategy can refer to it later.
+	// customVersion is a name for the current revision, so that injectionStrategy can refer to it later.
 	// +optional
 	CustomVersion string `json:"customVersion,omitempty"`
 }
@@ -68,56 +70,58 @@ type SidecarContainer struct {
 	// +kubebuilder:validation:Schemaless
 	corev1.Container `json:",inline"`
 
-	// podInjectPolicy is where it is put: before or after the pod's own containers. Default BeforeAppContainer, for init
-	// containers AfterAppContainer.
+	// podInjectPolicy is where the container is added: before (BeforeAppContainer) or after (AfterAppContainer) the pod's own containers.
+	// Defaults to BeforeAppContainer, and to AfterAppContainer for init containers.
 	// +optional
 	PodInjectPolicy PodInjectPolicy `json:"podInjectPolicy,omitempty"`
 
-	// upgradeStrategy is how it is updated in a running pod.
+	// upgradeStrategy configures how the container is updated in a running pod.
 	// +optional
 	UpgradeStrategy SidecarContainerUpgradeStrategy `json:"upgradeStrategy,omitempty"`
 
-	// shareVolumePolicy is whether it mounts what the pod's own containers mount.
+	// shareVolumePolicy is whether the container gets the volume mounts of the pod's own containers.
 	// +optional
 	ShareVolumePolicy ShareVolumePolicy `json:"shareVolumePolicy,omitempty"`
 
-	// shareVolumeDevicePolicy is whether it gets the block devices of the pod's own containers.
+	// shareVolumeDevicePolicy is whether the container gets the block devices of the pod's own containers.
 	// +optional
 	ShareVolumeDevicePolicy *ShareVolumePolicy `json:"shareVolumeDevicePolicy,omitempty"`
 
-	// transferEnv are env variables that it takes over from other containers of the pod.
+	// transferEnv lists environment variables that are copied from other containers of the pod.
 	// +optional
 	// +listType=atomic
 	TransferEnv []TransferEnvVar `json:"transferEnv,omitempty"`
 
-	// resourcesPolicy computes its resources from those of the pod's own containers. Mutually exclusive with resources.
+	// resourcesPolicy calculates the resources of the container from the resources of the pod's own containers. It is mutually exclusive with
+	// resources.
 	// +optional
 	ResourcesPolicy *SidecarResourcesPolicy `json:"resourcesPolicy,omitempty"`
 }
 
-// PodInjectPolicy is where a sidecar is put among a pod's containers.
+// PodInjectPolicy is where a sidecar is added to the containers of a pod.
 type PodInjectPolicy string
 
 // Values of podInjectPolicy.
 const (
-	// BeforeAppContainer puts it before the pod's own containers.
+	// BeforeAppContainer adds the sidecar before the pod's own containers.
 	BeforeAppContainer PodInjectPolicy = "BeforeAppContainer"
-	// AfterAppContainer puts it after them.
+	// AfterAppContainer adds the sidecar after the pod's own containers.
 	AfterAppContainer PodInjectPolicy = "AfterAppContainer"
 )
 
-// SidecarContainerUpgradeStrategy is how a sidecar is updated in a running pod.
+// SidecarContainerUpgradeStrategy configures how a sidecar is updated in a running pod.
 type SidecarContainerUpgradeStrategy struct {
-	// upgradeType is ColdUpgrade, the default, or HotUpgrade. It can't be changed.
+	// upgradeType is how the sidecar is updated. ColdUpgrade restarts the container with the new image. HotUpgrade starts the new image in a
+	// second container, which takes over from the first one. It is immutable. Defaults to ColdUpgrade.
 	// +optional
 	UpgradeType SidecarContainerUpgradeType `json:"upgradeType,omitempty"`
 
-	// hotUpgradeEmptyImage is the image of the container that does not work, with HotUpgrade: one that does nothing.
+	// hotUpgradeEmptyImage is the image of the container that is not in use, with HotUpgrade. It must be an image that does nothing.
 	// +optional
 	HotUpgradeEmptyImage string `json:"hotUpgradeEmptyImage,omitempty"`
 }
 
-// SidecarContainerUpgradeType is a way to update a sidecar.
+// SidecarContainerUpgradeType is how a sidecar is updated.
 type SidecarContainerUpgradeType string
 
 // Values of upgradeType.
@@ -128,230 +132,234 @@ const (
 	SidecarContainerHotUpgrade SidecarContainerUpgradeType = "HotUpgrade"
 )
 
-// ShareVolumePolicy is whether a sidecar has volumes of the pod's own containers.
+// ShareVolumePolicy is whether a sidecar shares volumes with the pod's own containers.
 type ShareVolumePolicy struct {
-	// type is disabled, the default, or enabled.
+	// type is whether volumes are shared: enabled or disabled. Defaults to disabled.
 	// +optional
 	Type ShareVolumePolicyType `json:"type,omitempty"`
 }
 
-// ShareVolumePolicyType says whether volumes are shared.
+// ShareVolumePolicyType is whether volumes are shared.
 type ShareVolumePolicyType string
 
 // Values of shareVolumePolicy.type.
 const (
-	// ShareVolumeEnabled shares them.
+	// ShareVolumeEnabled shares the volumes.
 	ShareVolumeEnabled ShareVolumePolicyType = "enabled"
-	// ShareVolumeDisabled does not.
+	// ShareVolumeDisabled doesn't share them.
 	ShareVolumeDisabled ShareVolumePolicyType = "disabled"
 )
 
-// TransferEnvVar are env variables that a sidecar takes over from another container.
+// TransferEnvVar lists environment variables that a sidecar gets from another container.
 type TransferEnvVar struct {
-	// sourceContainerName is the container that has them.
+	// sourceContainerName is the name of the container to copy from.
 	// +optional
 	SourceContainerName string `json:"sourceContainerName,omitempty"`
 
-	// sourceContainerNameFrom takes the container's name from the pod. Mutually exclusive with sourceContainerName.
+	// sourceContainerNameFrom reads the name of the container from the pod. It is mutually exclusive with sourceContainerName.
 	// +optional
 	SourceContainerNameFrom *SourceContainerNameSource `json:"sourceContainerNameFrom,omitempty"`
 
-	// envName is the name of a variable.
+	// envName is the name of an environment variable.
 	// +optional
 	EnvName string `json:"envName,omitempty"`
 
-	// envNames are the names of more variables.
+	// envNames are the names of additional environment variables.
 	// +optional
 	// +listType=atomic
 	EnvNames []string `json:"envNames,omitempty"`
 }
 
-// SourceContainerNameSource is where in a pod the name of a container is.
+// SourceContainerNameSource is the field of the pod that contains the name of a container.
 type SourceContainerNameSource struct {
-	// fieldRef is a label or an annotation: metadata.labels['key'] or metadata.annotations['key'].
+	// fieldRef selects a label or an annotation: metadata.labels['key'] or metadata.annotations['key'].
 	// +optional
 	FieldRef *corev1.ObjectFieldSelector `json:"fieldRef,omitempty"`
 }
 
-// SidecarResourcesPolicy computes the resources of a sidecar when a pod is created.
+// SidecarResourcesPolicy calculates the resources of a sidecar when a pod is created.
 type SidecarResourcesPolicy struct {
-	// targetContainersMode is how the resources of several containers become one value: sum or max.
+	// targetContainersMode is how the resources of several containers are aggregated: sum or max.
 	// +required
 	TargetContainersMode SidecarTargetContainersMode `json:"targetContainersMode"`
 
-	// targetContainersNameRegex selects the containers by name, with a regular expression of Go that matches a part of it. Default
-	// all: the pod's own containers and native sidecars.
+	// targetContainersNameRegex selects the containers by name. It is a Go regular expression that must match a part of the name. Defaults to
+	// ".*": all of the pod's own containers and native sidecars.
 	// +optional
 	// +kubebuilder:default=".*"
 	TargetContainersNameRegex string `json:"targetContainersNameRegex,omitempty"`
 
-	// resourcesExpr are the expressions.
+	// resourcesExpr contains the expressions for limits and requests.
 	// +required
 	ResourcesExpr SidecarResourcesExpr `json:"resourcesExpr"`
 }
 
-// SidecarTargetContainersMode is how the resources of several containers become one value.
+// SidecarTargetContainersMode is how the resources of several containers are aggregated.
 //
 // +kubebuilder:validation:Enum=sum;max
 type SidecarTargetContainersMode string
 
 // Values of targetContainersMode.
 const (
-	// SidecarTargetSum adds them.
+	// SidecarTargetSum adds the values.
 	SidecarTargetSum SidecarTargetContainersMode = "sum"
-	// SidecarTargetMax takes the largest one.
+	// SidecarTargetMax uses the largest value.
 	SidecarTargetMax SidecarTargetContainersMode = "max"
 )
 
-// SidecarResourcesExpr are the expressions for limits and requests. At least one must be set.
+// SidecarResourcesExpr contains the expressions for limits and requests. At least one must be set.
 type SidecarResourcesExpr struct {
-	// limits are the expressions for limits, of the limits of the containers.
+	// limits contains the expressions for the limits, which are calculated from the limits of the containers.
 	// +optional
 	Limits *SidecarResourceExpr `json:"limits,omitempty"`
 
-	// requests are the expressions for requests, of the requests of the containers.
+	// requests contains the expressions for the requests, which are calculated from the requests of the containers.
 	// +optional
 	Requests *SidecarResourceExpr `json:"requests,omitempty"`
 }
 
-// SidecarResourceExpr are the expressions for cpu and memory. They consist of numbers, quantities, + - * / ( ), max and min, as in
-// max(cpu*50%, 50m).
+// SidecarResourceExpr contains the expressions for cpu and memory. An expression consists of numbers, quantities, + - * / ( ), max and min,
+// such as max(cpu*50%, 50m).
 type SidecarResourceExpr struct {
-	// cpu is an expression of the variable cpu.
+	// cpu is an expression that uses the variable cpu.
 	// +optional
 	CPU string `json:"cpu,omitempty"`
 
-	// memory is an expression of the variable memory.
+	// memory is an expression that uses the variable memory.
 	// +optional
 	Memory string `json:"memory,omitempty"`
 }
 
-// SidecarSetUpdateStrategy is how the sidecars of pods that exist are updated.
+// SidecarSetUpdateStrategy configures how the sidecars of existing pods are updated.
 type SidecarSetUpdateStrategy struct {
-	// type is RollingUpdate, the default, or NotUpdate.
+	// type is the type of the update: RollingUpdate or NotUpdate. NotUpdate leaves existing pods alone. Defaults to RollingUpdate.
 	// +optional
 	Type SidecarSetUpdateStrategyType `json:"type,omitempty"`
 
-	// podUpdatePolicy is InPlaceOnly, the default, or InPlaceIfPossible: pods that need more than other images are then deleted by
-	// their CloneSet, StatefulSet or DaemonSet (of apps.kruise.io) within its own budget, as many at a time as maxUnavailable allows
-	// here, and the pods that replace them get the sidecars. No effect with type NotUpdate, and not while injectionStrategy would give
-	// new pods other sidecars or none.
+	// podUpdatePolicy is what happens to pods that need changes other than of images. With InPlaceOnly, they wait until they are recreated for
+	// another reason. With InPlaceIfPossible, the CloneSet, StatefulSet or DaemonSet (of apps.kruise.io) that owns them deletes them within
+	// its own budget, at most as many at a time as maxUnavailable allows here, and their replacements get the sidecars. It has no effect with
+	// type NotUpdate, or while injectionStrategy would inject other sidecars or none into new pods. Defaults to InPlaceOnly.
 	// +optional
 	PodUpdatePolicy SidecarSetPodUpdatePolicy `json:"podUpdatePolicy,omitempty"`
 
-	// paused stops the update; and new pods get the revision of injectionStrategy, if it has one.
+	// paused stops the update. New pods then get the revision in injectionStrategy, if there is one.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// selector limits the update to pods with these labels. Mutually exclusive with partition.
+	// selector restricts the update to pods with matching labels. It is mutually exclusive with partition.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// partition is how many of the matched pods keep the former revision: a number, or a percentage that is rounded up. Default 0.
+	// partition is the number of matching pods that stay at the old revision. Value can be an absolute number (ex: 5) or a percentage (ex:
+	// 10%), which is rounded up. Defaults to 0.
 	// +optional
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 
-	// maxUnavailable is how many of the matched pods may be unavailable during the update: a number, or a percentage that is
-	// rounded up. Default 1.
+	// maxUnavailable is the maximum number of matching pods that may be unavailable during the update. Value can be an absolute number (ex: 5)
+	// or a percentage (ex: 10%), which is rounded up. Defaults to 1.
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// priorityStrategy orders the pods for the update.
+	// priorityStrategy determines the order in which pods are updated.
 	// +optional
 	PriorityStrategy *pods.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
 
-	// scatterStrategy spreads pods with these labels evenly over the sequence. The value "*" stands for each value that there is.
+	// scatterStrategy selects pods by their labels that are spread evenly over the update. The value "*" stands for each existing value.
 	// +optional
 	// +listType=atomic
 	ScatterStrategy []pods.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
 }
 
-// SidecarSetUpdateStrategyType is a way to update.
+// SidecarSetUpdateStrategyType is whether existing pods are updated.
 type SidecarSetUpdateStrategyType string
 
 // Values of updateStrategy.type.
 const (
-	// SidecarSetRollingUpdate updates pods, by podUpdatePolicy.
+	// SidecarSetRollingUpdate updates existing pods according to podUpdatePolicy.
 	SidecarSetRollingUpdate SidecarSetUpdateStrategyType = "RollingUpdate"
-	// SidecarSetNotUpdate leaves pods that exist alone.
+	// SidecarSetNotUpdate leaves existing pods alone.
 	SidecarSetNotUpdate SidecarSetUpdateStrategyType = "NotUpdate"
 )
 
-// SidecarSetPodUpdatePolicy is what becomes of pods that need more than other images.
+// SidecarSetPodUpdatePolicy is what happens to pods that need changes other than of images.
 //
 // +kubebuilder:validation:Enum=InPlaceOnly;InPlaceIfPossible;""
 type SidecarSetPodUpdatePolicy string
 
 // Values of updateStrategy.podUpdatePolicy.
 const (
-	// SidecarSetInPlaceOnly: they wait until they are created again.
+	// SidecarSetInPlaceOnly means that they wait until they are recreated for another reason.
 	SidecarSetInPlaceOnly SidecarSetPodUpdatePolicy = "InPlaceOnly"
-	// SidecarSetInPlaceIfPossible: their workloads re-create them.
+	// SidecarSetInPlaceIfPossible means that their workloads recreate them.
 	SidecarSetInPlaceIfPossible SidecarSetPodUpdatePolicy = "InPlaceIfPossible"
 )
 
-// SidecarSetInjectionStrategy is what new pods get.
+// SidecarSetInjectionStrategy configures what new pods get.
 type SidecarSetInjectionStrategy struct {
-	// paused keeps new pods without sidecars.
+	// paused stops the injection of sidecars into new pods.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// revision is an older revision that new pods get. Unset: the current one.
+	// revision is an older revision that is injected into new pods. If unset, the current revision is injected.
 	// +optional
 	Revision *SidecarSetInjectRevision `json:"revision,omitempty"`
 }
 
-// SidecarSetInjectRevision names a revision.
+// SidecarSetInjectRevision identifies a revision.
 type SidecarSetInjectRevision struct {
-	// customVersion is the customVersion that the SidecarSet had with it.
+	// customVersion is the customVersion that the SidecarSet had at this revision.
 	// +optional
 	CustomVersion *string `json:"customVersion,omitempty"`
 
-	// revisionName is the name of the ControllerRevision. It counts more than customVersion.
+	// revisionName is the name of the ControllerRevision. It takes precedence over customVersion.
 	// +optional
 	RevisionName *string `json:"revisionName,omitempty"`
 
-	// policy is Always, the default, or Partial.
+	// policy is which new pods get the revision. With Always, all of them do. With Partial, it is injected into pods that
+	// updateStrategy.selector doesn't select and, if updateStrategy.partition is a percentage, into that share of the other pods; the rest get
+	// the current revision. Defaults to Always.
 	// +optional
 	// +kubebuilder:default=Always
 	Policy SidecarSetInjectRevisionPolicy `json:"policy,omitempty"`
 }
 
-// SidecarSetInjectRevisionPolicy says which new pods get the revision.
+// SidecarSetInjectRevisionPolicy is which new pods get the revision.
 //
 // +kubebuilder:validation:Enum=Always;Partial
 type SidecarSetInjectRevisionPolicy string
 
 // Values of revision.policy.
 const (
-	// InjectRevisionAlways gives it to all.
+	// InjectRevisionAlways injects the revision into all new pods.
 	InjectRevisionAlways SidecarSetInjectRevisionPolicy = "Always"
-	// InjectRevisionPartial gives it to pods that updateStrategy.selector does not select, and with a percentage as partition to that
-	// share of them; the others get the current one.
+	// InjectRevisionPartial injects the revision into new pods that updateStrategy.selector doesn't select and, if updateStrategy.partition is
+	// a percentage, into that share of the other pods. The rest get the current revision.
 	InjectRevisionPartial SidecarSetInjectRevisionPolicy = "Partial"
 )
 
-// SidecarSetPatchPodMetadata are annotations that a pod gets.
+// SidecarSetPatchPodMetadata contains annotations that are added to a pod.
 type SidecarSetPatchPodMetadata struct {
-	// annotations are the keys and values.
+	// annotations are the annotations to add.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// patchPolicy is what happens to a value that the pod has already: Retain, the default, Overwrite or MergePatchJson.
+	// patchPolicy is what happens if the pod already has a value. Retain keeps the pod's value. Overwrite replaces it. MergePatchJson merges
+	// the value, which must be JSON, into the pod's value. Defaults to Retain.
 	// +optional
 	PatchPolicy SidecarSetPatchPolicy `json:"patchPolicy,omitempty"`
 }
 
-// SidecarSetPatchPolicy is what happens to a value that a pod has already.
+// SidecarSetPatchPolicy is what happens if a pod already has a value for an annotation.
 type SidecarSetPatchPolicy string
 
 // Values of patchPolicy.
 const (
 	// SidecarSetRetain keeps the pod's value.
 	SidecarSetRetain SidecarSetPatchPolicy = "Retain"
-	// SidecarSetOverwrite replaces it.
+	// SidecarSetOverwrite replaces the pod's value.
 	SidecarSetOverwrite SidecarSetPatchPolicy = "Overwrite"
-	// SidecarSetMergePatchJSON merges the value, which is JSON, into it.
+	// SidecarSetMergePatchJSON merges the value, which must be JSON, into the pod's value.
 	SidecarSetMergePatchJSON SidecarSetPatchPolicy = "MergePatchJson"
 )
 
@@ -361,19 +369,19 @@ type SidecarSetStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// matchedPods is how many active pods have sidecars of it.
+	// matchedPods is the number of active pods that have sidecars of this SidecarSet.
 	// +required
 	MatchedPods int32 `json:"matchedPods"`
 
-	// updatedPods is how many of them have its current sidecars.
+	// updatedPods is the number of matched pods that have the current sidecars.
 	// +required
 	UpdatedPods int32 `json:"updatedPods"`
 
-	// readyPods is how many of them are ready.
+	// readyPods is the number of matched pods that are ready.
 	// +required
 	ReadyPods int32 `json:"readyPods"`
 
-	// updatedReadyPods is how many of them are both.
+	// updatedReadyPods is the number of matched pods that have the current sidecars and are ready.
 	// +optional
 	UpdatedReadyPods int32 `json:"updatedReadyPods,omitempty"`
 
@@ -381,29 +389,29 @@ type SidecarSetStatus struct {
 	// +optional
 	LatestRevision string `json:"latestRevision,omitempty"`
 
-	// collisionCount is the number of times that the name of a new ControllerRevision was already taken. It is included in the hash.
+	// collisionCount is the number of times that the name of a ControllerRevision was already taken.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 
-	// conditions are observations of the SidecarSet: Active, Injected, Upgradable, Ready, Reconciling and Stalled.
+	// conditions are the current conditions: Active, Injected, Upgradable, Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// SidecarSetActive is the condition that the pod webhook gets the pods of all namespaces that the SidecarSet selects, but for those that are
-// exempt: pods that are created then get its sidecars.
+// SidecarSetActive is a condition that is True while the pod webhook receives the pods of all namespaces that the SidecarSet selects,
+// except for exempt ones, so that new pods get its sidecars.
 const SidecarSetActive = "Active"
 
-// SidecarSetInjected is the condition that all active pods that the SidecarSet selects have its sidecars.
+// SidecarSetInjected is a condition that is True while all active pods that the SidecarSet selects have its sidecars.
 const SidecarSetInjected = "Injected"
 
-// SidecarSetUpgradable is the condition that no pod waits for more than other images, which it gets only when it is created again. There
-// is none until a pod does, and none with updateStrategy type NotUpdate.
+// SidecarSetUpgradable is a condition that is True while no pod waits for changes other than of images, which need the pod to be recreated.
+// It is absent until the first pod does, and with updateStrategy type NotUpdate.
 const SidecarSetUpgradable = "Upgradable"
 
-// SidecarSet adds containers to pods when they are created, and updates these containers.
+// SidecarSet adds containers to pods when they are created, and updates these containers later.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

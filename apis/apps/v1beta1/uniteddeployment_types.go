@@ -12,66 +12,66 @@ import (
 
 // UnitedDeploymentSpec is the desired state of a UnitedDeployment.
 type UnitedDeploymentSpec struct {
-	// replicas is the desired number of pods over all subsets. Default 1.
+	// replicas is the desired number of pods in all subsets together. Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// selector selects the pods of all subsets. It must not be empty and must match the labels of the template; it can't
-	// be changed. A subset's workload gets it together with the label of the subset's name.
+	// selector selects the pods of all subsets. It must not be empty and must match the labels of the template. It is immutable. The workload
+	// of a subset gets it in addition to the label with the name of the subset.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="selector can't be changed: make a new UnitedDeployment"
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template is the workload that each subset gets.
+	// template is the template of the workload that is created for each subset.
 	// +optional
 	Template SubsetTemplate `json:"template,omitempty"`
 
-	// topology is the list of subsets and how replicas are divided over them.
+	// topology configures the subsets and how replicas are divided over them.
 	// +optional
 	Topology Topology `json:"topology,omitempty"`
 
-	// updateStrategy is how the subsets are updated to a new revision of template.
+	// updateStrategy configures how the subsets are updated to a new revision of template.
 	// +optional
 	UpdateStrategy UnitedDeploymentUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// revisionHistoryLimit is the number of old revisions to keep that no subset uses. Default 10.
+	// revisionHistoryLimit is the number of old revisions to keep that no subset uses. Defaults to 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
-// SubsetTemplate is the workload of each subset: exactly one member is set. Its replicas and partition are set for each
-// subset by the controller.
+// SubsetTemplate is the template of the workload of each subset. Exactly one of its fields must be set. The controller sets replicas and
+// partition for each subset.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.statefulSetTemplate), has(self.advancedStatefulSetTemplate), has(self.cloneSetTemplate), has(self.deploymentTemplate)].filter(set, set).size() == 1",message="template needs exactly one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate and deploymentTemplate"
 type SubsetTemplate struct {
-	// statefulSetTemplate makes each subset a StatefulSet of apps/v1.
+	// statefulSetTemplate creates a StatefulSet of apps/v1 for each subset.
 	// +optional
 	StatefulSetTemplate *StatefulSetTemplateSpec `json:"statefulSetTemplate,omitempty"`
 
-	// advancedStatefulSetTemplate makes each subset a StatefulSet of apps.kruise.io, in v1beta1.
+	// advancedStatefulSetTemplate creates a StatefulSet of apps.kruise.io/v1beta1 for each subset.
 	// +optional
 	AdvancedStatefulSetTemplate *AdvancedStatefulSetTemplateSpec `json:"advancedStatefulSetTemplate,omitempty"`
 
-	// cloneSetTemplate makes each subset a CloneSet.
+	// cloneSetTemplate creates a CloneSet for each subset.
 	// +optional
 	CloneSetTemplate *CloneSetTemplateSpec `json:"cloneSetTemplate,omitempty"`
 
-	// deploymentTemplate makes each subset a Deployment of apps/v1.
+	// deploymentTemplate creates a Deployment of apps/v1 for each subset.
 	// +optional
 	DeploymentTemplate *DeploymentTemplateSpec `json:"deploymentTemplate,omitempty"`
 }
 
 // StatefulSetTemplateSpec is the metadata and spec of a StatefulSet of apps/v1.
 type StatefulSetTemplateSpec struct {
-	// metadata holds the labels and annotations of each StatefulSet. The labels must match the selector.
+	// metadata contains the labels and annotations of each StatefulSet. The labels must match the selector.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the StatefulSet's, without replicas and updateStrategy.rollingUpdate.partition.
+	// spec is the spec of each StatefulSet, without replicas and updateStrategy.rollingUpdate.partition.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -80,46 +80,46 @@ type StatefulSetTemplateSpec struct {
 
 // AdvancedStatefulSetTemplateSpec is the metadata and spec of a StatefulSet of apps.kruise.io.
 type AdvancedStatefulSetTemplateSpec struct {
-	// metadata holds the labels and annotations of each StatefulSet. The labels must match the selector.
+	// metadata contains the labels and annotations of each StatefulSet. The labels must match the selector.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the StatefulSet's, without replicas and updateStrategy.rollingUpdate.partition.
+	// spec is the spec of each StatefulSet, without replicas and updateStrategy.rollingUpdate.partition.
 	// +required
 	Spec StatefulSetSpec `json:"spec"`
 }
 
 // CloneSetTemplateSpec is the metadata and spec of a CloneSet.
 type CloneSetTemplateSpec struct {
-	// metadata holds the labels and annotations of each CloneSet. The labels must match the selector.
+	// metadata contains the labels and annotations of each CloneSet. The labels must match the selector.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the CloneSet's. Its replicas and partition are overwritten for each subset.
+	// spec is the spec of each CloneSet. replicas and partition are overwritten for each subset.
 	// +required
 	Spec CloneSetSpec `json:"spec"`
 }
 
 // DeploymentTemplateSpec is the metadata and spec of a Deployment of apps/v1.
 type DeploymentTemplateSpec struct {
-	// metadata holds the labels and annotations of each Deployment. The labels must match the selector.
+	// metadata contains the labels and annotations of each Deployment. The labels must match the selector.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the Deployment's, without replicas.
+	// spec is the spec of each Deployment, without replicas.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Spec appsv1.DeploymentSpec `json:"spec"`
 }
 
-// Topology is the list of subsets and how replicas are divided over them.
+// Topology configures the subsets and how replicas are divided over them.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.subsets) || self.subsets.all(s, has(s.cluster) || has(s.clusterSelector)) || !self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector))",message="either every subset names a cluster or none does: give each subset cluster or clusterSelector, or take them off all"
 // +kubebuilder:validation:XValidation:rule="!has(self.subsets) || !self.subsets.exists(s, has(s.replicas)) || !self.subsets.exists(s, has(s.minReplicas) || has(s.maxReplicas))",message="subsets say either replicas or minReplicas and maxReplicas: use one of the two forms in all subsets"
@@ -128,107 +128,109 @@ type DeploymentTemplateSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.placement) || (has(self.subsets) && self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",message="placement is about clusters: give each subset cluster or clusterSelector, or remove placement"
 // +kubebuilder:validation:XValidation:rule="!has(self.dependencies) || self.dependencies == 'Off' || (has(self.subsets) && self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",fieldPath=".dependencies",message="dependencies are placed in clusters: give each subset cluster or clusterSelector, or remove dependencies"
 type Topology struct {
-	// subsets are the parts that replicas are divided over. Their order counts where minReplicas and maxReplicas are used:
-	// the first are filled first.
+	// subsets are the subsets that replicas are divided over. With minReplicas and maxReplicas, their order matters: the first ones are filled
+	// first.
 	// +optional
 	// +listType=atomic
 	Subsets []Subset `json:"subsets,omitempty"`
 
-	// scheduleStrategy is how replicas are divided when pods of a subset can't be scheduled.
+	// scheduleStrategy configures how replicas are divided if pods of a subset can't be scheduled.
 	// +optional
 	ScheduleStrategy UnitedDeploymentScheduleStrategy `json:"scheduleStrategy,omitempty"`
 
-	// placement is how a hub moves replicas between clusters. Only with subsets that name a cluster.
+	// placement configures how a hub moves replicas between clusters. It requires subsets that name a cluster.
 	// +optional
 	Placement *pods.Placement `json:"placement,omitempty"`
 
-	// dependencies is whether a hub places what the pods need in their namespace in the same clusters, by a Propagation that the object
-	// owns: Off (default) or Auto. Only with subsets that name a cluster.
+	// dependencies is whether a hub places the objects in the same namespace that the pods need in the same clusters. With Auto, it does so
+	// with a Propagation that this object owns; with Off, it doesn't. It requires subsets that name a cluster. Defaults to Off.
 	// +optional
 	Dependencies SubsetDependencies `json:"dependencies,omitempty"`
 }
 
-// SubsetDependencies is whether what the pods of subsets need is placed with them.
+// SubsetDependencies is whether the dependencies of a subset's pods are placed with them.
 // +kubebuilder:validation:Enum=Off;Auto
 type SubsetDependencies string
 
-// Policies for what pods of subsets need.
+// Policies for the dependencies of subsets.
 const (
-	// SubsetDependenciesOff: nothing is placed but the subsets.
+	// SubsetDependenciesOff means that nothing but the subsets is placed.
 	SubsetDependenciesOff SubsetDependencies = "Off"
-	// SubsetDependenciesAuto: what a Propagation with dependencies: Auto places with a workload is placed in the clusters of the subsets.
+	// SubsetDependenciesAuto means that the objects that a Propagation with dependencies: Auto places together with a workload are placed in
+	// the clusters of the subsets.
 	SubsetDependenciesAuto SubsetDependencies = "Auto"
 )
 
-// Subset is one part of a UnitedDeployment: a workload of its own, with its own nodes or its own cluster.
+// Subset is one part of a UnitedDeployment. It has its own workload, on its own nodes or in its own cluster.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.cluster) && has(self.clusterSelector))",message="a subset has either cluster or clusterSelector: remove one of them"
 type Subset struct {
-	// name is the subset's name, unique in the list: a DNS label. It becomes part of names and labels of the subset's objects.
+	// name is the name of the subset. It must be a DNS label and unique in the list. It becomes part of the names and labels of the subset's
+	// objects.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// nodeSelectorTerm is where pods of the subset may run: its matchExpressions are added to each required node affinity
-	// term of the template. It can't be changed while the subset exists.
+	// nodeSelectorTerm restricts the nodes for the subset's pods. Its matchExpressions are added to each required node affinity term of the
+	// template. It can't be changed while the subset exists.
 	// +optional
 	NodeSelectorTerm *corev1.NodeSelectorTerm `json:"nodeSelectorTerm,omitempty"`
 
-	// tolerations are added to those of the template. They can't be changed while the subset exists.
+	// tolerations are added to the tolerations of the template. They can't be changed while the subset exists.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// replicas is the number of pods of this subset: a number from 0 or a percentage of spec.replicas from 0% to 100%,
-	// rounded half up. Subsets without it share the rest evenly. It is mutually exclusive with minReplicas
-	// and maxReplicas of any subset.
+	// replicas is the number of pods of the subset. Value can be an absolute number (ex: 5) or a percentage of spec.replicas (ex: 10%, at most
+	// 100%), which is rounded half up. Subsets without it share the remaining replicas evenly. It is mutually exclusive with minReplicas and
+	// maxReplicas of any subset.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
 	Replicas *intstr.IntOrString `json:"replicas,omitempty"`
 
-	// minReplicas is what this subset gets before any subset gets more: a number from 0 or a percentage of spec.replicas
-	// from 0% to 100%, not more than maxReplicas. Default 0.
+	// minReplicas is the number of replicas that the subset gets before any subset gets more than its minReplicas. Value can be an absolute
+	// number (ex: 5) or a percentage of spec.replicas (ex: 10%, at most 100%). It must not exceed maxReplicas. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
 	MinReplicas *intstr.IntOrString `json:"minReplicas,omitempty"`
 
-	// maxReplicas is the most that this subset gets: a number from 0 or a percentage of spec.replicas from 0% to 100%.
-	// Unset: no limit. Without clusters at least one subset must be without it.
+	// maxReplicas is the maximum number of replicas of the subset. Value can be an absolute number (ex: 5) or a percentage of spec.replicas
+	// (ex: 10%, at most 100%). If unset, there is no limit. Unless the subsets name clusters, it must be unset in at least one subset.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
 	MaxReplicas *intstr.IntOrString `json:"maxReplicas,omitempty"`
 
-	// patch is a strategic merge patch on the subset's pod template, applied after everything else.
+	// patch is a strategic merge patch for the subset's pod template, which is applied after everything else.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Patch *runtime.RawExtension `json:"patch,omitempty"`
 
-	// ordinals are those that pods of the subset may have, so that no pod of another subset has the same. Only with
-	// advancedStatefulSetTemplate. It can't be changed while the subset exists. A hub sets it in the slices that it sends
-	// and refuses it in its own objects. Unset: pods are numbered as the template says.
+	// ordinals are the ordinals that pods of the subset may have, so that no pod of another subset has the same ordinal. It requires
+	// advancedStatefulSetTemplate. It can't be changed while the subset exists. A hub sets it in the objects that it sends to members, and
+	// rejects it in its own. If unset, pods are numbered as configured in the template.
 	// +optional
 	Ordinals *SubsetOrdinals `json:"ordinals,omitempty"`
 
-	// cluster is the MemberCluster that runs this subset. Only on a hub; mutually exclusive with clusterSelector.
+	// cluster is the name of the MemberCluster that runs the subset. It is allowed only on a hub, and mutually exclusive with clusterSelector.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Cluster string `json:"cluster,omitempty"`
 
-	// clusterSelector makes one subset of this one in each MemberCluster whose labels match, named <name>-<cluster>.
-	// replicas, minReplicas, maxReplicas and the partition hold for all of them together. An empty selector matches
-	// every cluster. Only on a hub; mutually exclusive with cluster.
+	// clusterSelector creates a subset named <name>-<cluster> in each MemberCluster with matching labels. replicas, minReplicas, maxReplicas
+	// and the partition apply to all of them together. An empty selector matches every cluster. It is allowed only on a hub, and mutually
+	// exclusive with cluster.
 	// +optional
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 }
 
-// SubsetOrdinals is a range of ordinals with both ends included. The template's reserveOrdinals are left out of it.
+// SubsetOrdinals is a range of ordinals that includes both ends. The reserveOrdinals of the template are excluded from it.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.end) || self.end >= self.start",fieldPath=".end",message="the range runs backwards: end must be start or more"
 type SubsetOrdinals struct {
@@ -237,78 +239,78 @@ type SubsetOrdinals struct {
 	// +kubebuilder:validation:Minimum=0
 	Start int32 `json:"start"`
 
-	// end is the highest ordinal. Unset: there is none.
+	// end is the highest ordinal. If unset, the range has no upper end.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	End *int32 `json:"end,omitempty"`
 }
 
-// UnitedDeploymentScheduleStrategyType is whether the division of replicas follows what can be scheduled.
+// UnitedDeploymentScheduleStrategyType is whether replicas move when pods can't be scheduled.
 //
 // +kubebuilder:validation:Enum=Adaptive;Fixed;""
 type UnitedDeploymentScheduleStrategyType string
 
 // Types of UnitedDeploymentScheduleStrategy.
 const (
-	// ScheduleFixed: replicas are divided by the numbers of the subsets alone.
+	// ScheduleFixed means that replicas are divided only by the numbers in the subsets.
 	ScheduleFixed UnitedDeploymentScheduleStrategyType = "Fixed"
-	// ScheduleAdaptive: pods that can't be scheduled in their subset are moved to another one.
+	// ScheduleAdaptive means that pods that can't be scheduled in their subset move to another one.
 	ScheduleAdaptive UnitedDeploymentScheduleStrategyType = "Adaptive"
 )
 
-// UnitedDeploymentScheduleStrategy is whether the division of replicas follows what can be scheduled.
+// UnitedDeploymentScheduleStrategy configures whether replicas move when pods can't be scheduled.
 type UnitedDeploymentScheduleStrategy struct {
-	// type is Fixed (default) or Adaptive.
+	// type is how replicas are divided. With Fixed, only the numbers in the subsets count. With Adaptive, pods that can't be scheduled in
+	// their subset move to another one. Defaults to Fixed.
 	// +optional
 	Type UnitedDeploymentScheduleStrategyType `json:"type,omitempty"`
 
-	// adaptive tunes the type Adaptive.
+	// adaptive configures the type Adaptive.
 	// +optional
 	Adaptive *AdaptiveScheduleStrategy `json:"adaptive,omitempty"`
 }
 
-// AdaptiveScheduleStrategy tunes how replicas leave a subset whose pods can't be scheduled.
+// AdaptiveScheduleStrategy configures how replicas leave a subset whose pods can't be scheduled.
 type AdaptiveScheduleStrategy struct {
-	// rescheduleCriticalSeconds is for how long a pod may be pending before its subset counts as unschedulable.
-	// Default 30.
+	// rescheduleCriticalSeconds is how long a pod may be pending before its subset counts as unschedulable, in seconds. Defaults to 30.
 	// +optional
 	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
 
-	// unschedulableDuration is for how many seconds a subset then counts as unschedulable, and with reserveUnschedulablePods for
-	// how many seconds a reserved pod has to be ready until its replacement goes. Default 300.
+	// unschedulableDuration is how long a subset then counts as unschedulable, in seconds. With reserveUnschedulablePods, it is also how long
+	// a reserved pod must be ready before its replacement is deleted. Defaults to 300.
 	// +optional
 	UnschedulableDuration *int32 `json:"unschedulableDuration,omitempty"`
 
-	// reserveUnschedulablePods keeps pending pods and starts replacements elsewhere until they run, instead of moving
-	// them. Only with CloneSet and Deployment templates. Default false.
+	// reserveUnschedulablePods keeps pending pods and creates replacements elsewhere until they run, instead of moving them. It requires a
+	// CloneSet or Deployment template. Defaults to false.
 	// +optional
 	ReserveUnschedulablePods bool `json:"reserveUnschedulablePods,omitempty"`
 }
 
-// UnitedDeploymentUpdateStrategyType is who decides how far each subset is updated.
+// UnitedDeploymentUpdateStrategyType is how it is decided how far each subset is updated.
 //
 // +kubebuilder:validation:Enum=Manual;""
 type UnitedDeploymentUpdateStrategyType string
 
-// ManualUpdateStrategyType: the user decides, by manualUpdate.partitions.
+// ManualUpdateStrategyType means that the user decides with manualUpdate.partitions.
 const ManualUpdateStrategyType UnitedDeploymentUpdateStrategyType = "Manual"
 
-// UnitedDeploymentUpdateStrategy is how the subsets are updated to a new revision.
+// UnitedDeploymentUpdateStrategy configures how the subsets are updated to a new revision.
 type UnitedDeploymentUpdateStrategy struct {
-	// type is Manual, also if empty.
+	// type is the type of the update. Manual is the only one. Defaults to Manual.
 	// +optional
 	Type UnitedDeploymentUpdateStrategyType `json:"type,omitempty"`
 
-	// manualUpdate tunes the type Manual.
+	// manualUpdate configures the type Manual.
 	// +optional
 	ManualUpdate *ManualUpdate `json:"manualUpdate,omitempty"`
 }
 
-// ManualUpdate is how far each subset is updated.
+// ManualUpdate configures how far each subset is updated.
 type ManualUpdate struct {
-	// partitions is how many pods of a subset stay at the old revision, by the subset's name. Each name must be in
-	// topology.subsets; a subset that is not here has 0. A value above the subset's replicas counts as all of them.
-	// Partitions have no effect on a Deployment, nor with updateStrategy OnDelete in the template.
+	// partitions contains the number of pods that stay at the old revision, by the name of the subset. Each name must be in topology.subsets.
+	// Subsets that are not listed have 0. A value above the replicas of the subset counts as all of them. Partitions have no effect on
+	// Deployments, or with updateStrategy OnDelete in the template.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(subset, self[subset] >= 0)",message="a partition can't be negative: use 0 to update the whole subset"
 	Partitions map[string]int32 `json:"partitions,omitempty"`
@@ -316,41 +318,41 @@ type ManualUpdate struct {
 
 // UnitedDeploymentStatus is the observed state of a UnitedDeployment.
 type UnitedDeploymentStatus struct {
-	// observedGeneration is the generation of the spec that the status describes.
+	// observedGeneration is the generation of the spec that the status describes. On a hub it advances when every reachable cluster has
+	// applied the generation.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// replicas is the sum over all subsets, reserved pods excluded.
+	// replicas is the number of pods in all subsets, excluding reserved pods.
 	// +required
 	Replicas int32 `json:"replicas"`
 
-	// readyReplicas is the number of ready pods over all subsets.
+	// readyReplicas is the number of ready pods in all subsets.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 
-	// availableReplicas is the number of available pods over all subsets.
+	// availableReplicas is the number of available pods in all subsets.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
 
-	// updatedReplicas is the number of pods at updatedRevision over all subsets.
+	// updatedReplicas is the number of pods at updatedRevision in all subsets.
 	// +required
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 
-	// updatedReadyReplicas is the number of pods at updatedRevision that are ready, over all subsets.
+	// updatedReadyReplicas is the number of ready pods at updatedRevision in all subsets.
 	// +optional
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas,omitempty"`
 
-	// reservedPods is the number of pods that are kept though they can't be scheduled, over all subsets.
+	// reservedPods is the number of pods in all subsets that are kept although they can't be scheduled.
 	// +optional
 	ReservedPods int32 `json:"reservedPods,omitempty"`
 
-	// unallocatedReplicas is how many replicas of spec.replicas no cluster may take: every subset is at its maxReplicas,
-	// or the numbers of the subsets do not add up to spec.replicas. Only on a hub.
+	// unallocatedReplicas is the number of replicas in spec.replicas that no cluster can take, because every subset is at its maxReplicas or
+	// because the numbers in the subsets don't add up to spec.replicas. It is set only on a hub.
 	// +optional
 	UnallocatedReplicas int32 `json:"unallocatedReplicas,omitempty"`
 
-	// staleClusters is the number of clusters whose part of this status is old because they can't be reached. Only on a
-	// hub.
+	// staleClusters is the number of unreachable clusters, whose part of the status is out of date. It is set only on a hub.
 	// +optional
 	StaleClusters int32 `json:"staleClusters,omitempty"`
 
@@ -366,8 +368,8 @@ type UnitedDeploymentStatus struct {
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 
-	// subsetStatuses are the subsets one by one. On a hub a subset with a clusterSelector has one for each cluster; at
-	// most 200 are listed, those that need attention first.
+	// subsetStatuses are the statuses of the subsets. On a hub, a subset with a clusterSelector has one for each cluster. At most 200 are
+	// listed, starting with those that need attention.
 	// +optional
 	// +listType=atomic
 	SubsetStatuses []SubsetStatus `json:"subsetStatuses,omitempty"`
@@ -377,14 +379,14 @@ type UnitedDeploymentStatus struct {
 	// +listType=atomic
 	Conditions []UnitedDeploymentCondition `json:"conditions,omitempty"`
 
-	// labelSelector selects the pods of all subsets, as a string, for the scale subresource.
+	// labelSelector is the selector of the pods of all subsets in string form, for the scale subresource.
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`
 }
 
 // SubsetStatus is the observed state of one subset.
 type SubsetStatus struct {
-	// name is the subset's name; on a hub, of a subset with a clusterSelector, <name>-<cluster>.
+	// name is the name of the subset. On a hub, it is <name>-<cluster> for a subset with a clusterSelector.
 	// +optional
 	Name string `json:"name,omitempty"`
 
@@ -392,12 +394,11 @@ type SubsetStatus struct {
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
 
-	// stale is true while the cluster can't be reached: the numbers are the last that were reported. Only on a hub.
+	// stale is true while the cluster can't be reached. The numbers are then the last reported ones. It is set only on a hub.
 	// +optional
 	Stale bool `json:"stale,omitempty"`
 
-	// observedGeneration is the metadata.generation of this object that the subset's cluster has applied last. Only on a
-	// hub.
+	// observedGeneration is the generation of this object that the subset's cluster applied last. It is set only on a hub.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -421,15 +422,16 @@ type SubsetStatus struct {
 	// +optional
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas,omitempty"`
 
-	// partition is how many pods are kept at the old revision.
+	// partition is the number of pods that stay at the old revision.
 	// +optional
 	Partition int32 `json:"partition,omitempty"`
 
-	// reservedPods is the number of pods that are kept though they can't be scheduled.
+	// reservedPods is the number of pods that are kept although they can't be scheduled.
 	// +optional
 	ReservedPods int32 `json:"reservedPods,omitempty"`
 
-	// reason is why the subset is not as desired, in a few words; empty if nothing blocks it. Only on a hub.
+	// reason is a short explanation of why the subset isn't in the desired state. It is empty if nothing blocks the subset. It is set only on
+	// a hub.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
@@ -442,10 +444,11 @@ type SubsetStatus struct {
 // SubsetConditionType is the type of a condition of a subset.
 type SubsetConditionType string
 
-// SubsetSchedulable: pods of the subset can be scheduled; False for adaptive.unschedulableDuration after one could not.
+// SubsetSchedulable is True while pods of the subset can be scheduled. It is False for adaptive.unschedulableDuration after a pod could
+// not.
 const SubsetSchedulable SubsetConditionType = "Schedulable"
 
-// SubsetCondition is one observation of a subset's state.
+// SubsetCondition describes one aspect of the state of a subset.
 type SubsetCondition struct {
 	// type is the type of the condition.
 	// +required
@@ -473,19 +476,19 @@ type UnitedDeploymentConditionType string
 
 // Conditions of a UnitedDeployment.
 const (
-	// SubsetProvisioned: every subset has its workload and no other workload is left.
+	// SubsetProvisioned means that every subset has its workload and that there are no other workloads left.
 	SubsetProvisioned UnitedDeploymentConditionType = "SubsetProvisioned"
-	// SubsetUpdated: every subset's workload matches the template.
+	// SubsetUpdated means that the workloads of all subsets match the template.
 	SubsetUpdated UnitedDeploymentConditionType = "SubsetUpdated"
-	// SubsetFailure: a subset's workload could not be created, updated or deleted.
+	// SubsetFailure means that the workload of a subset could not be created, updated or deleted.
 	SubsetFailure UnitedDeploymentConditionType = "SubsetFailure"
-	// UnitedDeploymentUpdated: all subsets are rolled out to updatedRevision.
+	// UnitedDeploymentUpdated means that updatedRevision is rolled out to all subsets.
 	UnitedDeploymentUpdated UnitedDeploymentConditionType = "UnitedDeploymentUpdated"
-	// UnitedDeploymentPlaced: every replica has a cluster. Only on a hub.
+	// UnitedDeploymentPlaced means that every replica has a cluster. It exists only on a hub.
 	UnitedDeploymentPlaced UnitedDeploymentConditionType = "Placed"
 )
 
-// UnitedDeploymentCondition is one observation of a UnitedDeployment's state.
+// UnitedDeploymentCondition describes one aspect of the state of a UnitedDeployment.
 type UnitedDeploymentCondition struct {
 	// type is the type of the condition.
 	// +optional
@@ -508,8 +511,8 @@ type UnitedDeploymentCondition struct {
 	Message string `json:"message,omitempty"`
 }
 
-// UnitedDeployment divides replicas over subsets and runs one workload for each: over zones or kinds of nodes in one
-// cluster, or over the clusters of a fleet.
+// UnitedDeployment divides replicas over subsets and runs a workload for each of them. Subsets can be zones or kinds of nodes in one
+// cluster, or clusters of a fleet.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
