@@ -47,14 +47,14 @@ spec:
   topology: {subsets: [{name: a}, {name: b}]}
 `
 
-// celCase is one object that a rule accepts or refuses.
+// celCase is one object that a rule accepts or rejects.
 type celCase struct {
 	name   string
 	base   string
-	change string // a merge patch on base
-	then   string // if set: a merge patch for an update of the object made by then
-	want   string // expected in the refusal; empty: accepted
-	only   string // the version in which it is refused; empty: both
+	change string // a merge patch for base
+	then   string // if set, a merge patch for an update of the object created so far
+	want   string // expected in the error; empty if accepted
+	only   string // the version in which it is rejected; empty for both
 }
 
 func TestRules(t *testing.T) {
@@ -328,10 +328,10 @@ func clusterCases() []celCase {
 	}
 }
 
-// TestMain lets the package's tests share a cluster.
+// TestMain lets the tests of the package share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// apiserver is a real one with our CRDs.
+// apiserver is a real apiserver with our CRDs.
 type apiserver struct{ dynamic.Interface }
 
 func start(t *testing.T) apiserver {
@@ -349,7 +349,7 @@ func start(t *testing.T) apiserver {
 	return apiserver{client}
 }
 
-// try sends the object of a case in a version, without storing it unless it is to be updated.
+// try sends the object of a case in a version. It doesn't store the object unless the case includes an update.
 func (a apiserver) try(t *testing.T, version string, tt celCase) error {
 	t.Helper()
 	obj := patched(t, object(t, tt.base), tt.change)
@@ -361,7 +361,7 @@ func (a apiserver) try(t *testing.T, version string, tt celCase) error {
 	obj.SetGroupVersionKind(gvk)
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	client := a.Resource(plural).Namespace("default")
-	if gvk.Kind == "ResourceDistribution" { // It is in no namespace.
+	if gvk.Kind == "ResourceDistribution" { // It is cluster-scoped.
 		client = a.Resource(plural).Namespace("")
 	}
 	dry := []string{metav1.DryRunAll}
@@ -377,12 +377,12 @@ func (a apiserver) try(t *testing.T, version string, tt celCase) error {
 	return err
 }
 
-// flatten gives the template of a UnitedDeployment the fields of v1alpha1.
+// flatten converts the template of a UnitedDeployment to the fields of v1alpha1.
 func flatten(obj *unstructured.Unstructured) {
 	path := []string{"spec", "template", "cloneSetTemplate", "spec", "updateStrategy"}
 	nested, ok, err := unstructured.NestedMap(obj.Object, append(path, "rollingUpdate")...)
 	if err == nil && ok {
-		_ = unstructured.SetNestedMap(obj.Object, nested, path...) // The path was read just now.
+		_ = unstructured.SetNestedMap(obj.Object, nested, path...) // The path was just read.
 	}
 }
 
@@ -420,7 +420,7 @@ func patched(t *testing.T, obj *unstructured.Unstructured, patch string) *unstru
 	return out
 }
 
-// kinds are the plural names of all kinds.
+// kinds returns the plural names of all kinds.
 func kinds() []string {
 	return []string{
 		"clonesets", "daemonsets", "persistentpodstates", "resourcedistributions", "statefulsets", "uniteddeployments", "workloadspreads",

@@ -271,8 +271,8 @@ func daemonSetCases() []celCase {
 	}
 }
 
-// TestExamplesOfWorkloads applies the example manifests of StatefulSets, DaemonSets, BroadcastJobs and AdvancedCronJobs. The invalid ones that
-// are accepted here are refused by the kind's webhook.
+// TestExamplesOfWorkloads applies the example manifests of StatefulSets, DaemonSets, BroadcastJobs and AdvancedCronJobs. Invalid ones that
+// are accepted here are rejected by the webhook of the kind.
 func TestExamplesOfWorkloads(t *testing.T) {
 	t.Parallel()
 	api := start(t)
@@ -291,7 +291,7 @@ func TestExamplesOfWorkloads(t *testing.T) {
 			first, _, _ := strings.Cut(string(text), "\n")
 			want, bad := strings.CutPrefix(first, "# refused: ")
 			if strings.HasSuffix(file, "statefulset-reserved-no-range.yaml") {
-				want = "should match" // The webhook, which is called before the schema is checked, has the longer message.
+				want = "should match" // The webhook runs before the schema validation and has the longer message.
 			}
 			err = api.try(t, obj.GroupVersionKind().Version, celCase{base: string(text)})
 			switch {
@@ -318,7 +318,7 @@ spec:
 
 func persistentPodStateCases() []celCase {
 	preferred := func(weight, more string) string {
-		// The versions have different names for the keys, of which there may be none.
+		// The versions use different names for the keys, which may be empty.
 		return `{spec: {preferredPersistentTopology: [{weight: ` + weight + `, preference: {keys: [], nodeTopologyKeys: []}}]` + more + `}}`
 	}
 	return []celCase{

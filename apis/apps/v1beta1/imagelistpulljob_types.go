@@ -8,14 +8,15 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.podSelector)",message="selector and podSelector exclude each other: give selector for nodes by name or label, or podSelector for the nodes of pods"
 type ImageListPullJobSpec struct {
-	// images are the references of the images, each once.
+	// images are the references of the images to pull. They must be unique.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=255
 	Images []string `json:"images"`
 
-	// The rest says where and how to pull. It is that of the ImagePullJob of each image: parallelism is for each of them.
+	// The remaining fields configure where and how to pull. They are used for the ImagePullJob of each image: parallelism applies to each of
+	// them.
 	ImagePullJobTemplate `json:",inline"`
 }
 
@@ -29,7 +30,7 @@ type ImageListPullJobStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the ImagePullJobs of all images were complete.
+	// completionTime is the time at which the ImagePullJobs of all images were complete.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
@@ -37,19 +38,19 @@ type ImageListPullJobStatus struct {
 	// +required
 	Desired int32 `json:"desired"`
 
-	// active is how many ImagePullJobs pull on at least one node.
+	// active is the number of ImagePullJobs that are pulling on at least one node.
 	// +optional
 	Active int32 `json:"active,omitempty"`
 
-	// completed is how many ImagePullJobs have succeeded or failed on each of their nodes.
+	// completed is the number of ImagePullJobs that have succeeded or failed on each of their nodes.
 	// +optional
 	Completed int32 `json:"completed"`
 
-	// succeeded is how many ImagePullJobs have succeeded on each of their nodes.
+	// succeeded is the number of ImagePullJobs that have succeeded on all of their nodes.
 	// +optional
 	Succeeded int32 `json:"succeeded"`
 
-	// failedImageStatuses are the ImagePullJobs with nodes that failed.
+	// failedImageStatuses lists the ImagePullJobs that failed on some nodes.
 	// +optional
 	// +listType=atomic
 	FailedImageStatuses []FailedImageStatus `json:"failedImageStatuses,omitempty"`
@@ -61,22 +62,22 @@ type ImageListPullJobStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// FailedImageStatus is an image that was not pulled on some nodes.
+// FailedImageStatus is an image that could not be pulled on some nodes.
 type FailedImageStatus struct {
 	// imagePullJob is the name of the ImagePullJob.
 	// +optional
 	ImagePullJob string `json:"imagePullJob,omitempty"`
 
-	// name is the image.
+	// name is the reference of the image.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// message says where to look.
+	// message says where to find details.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// ImageListPullJob pulls several images on many nodes, with an ImagePullJob for each.
+// ImageListPullJob pulls several images on many nodes. It creates an ImagePullJob for each image.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -9,30 +9,31 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.podSelector)",message="selector and podSelector exclude each other: give selector for nodes by name or label, or podSelector for the nodes of pods"
 type ImagePullJobSpec struct {
-	// image is the reference of the image. Without a tag and digest it means latest.
+	// image is the reference of the image to pull. The tag defaults to latest if there is neither a tag nor a digest.
 	// +required
 	Image string `json:"image"`
 
-	// The rest says where and how to pull.
+	// The remaining fields configure where and how to pull.
 	ImagePullJobTemplate `json:",inline"`
 }
 
-// ImagePullJobTemplate says where and how images are pulled. It is part of an ImagePullJob and of an ImageListPullJob.
+// ImagePullJobTemplate configures where and how images are pulled. It is part of ImagePullJobs and ImageListPullJobs.
 type ImagePullJobTemplate struct {
-	// pullSecrets are names of Secrets in the namespace of the job, with credentials of registries.
+	// pullSecrets are the names of Secrets in the namespace of the job that contain registry credentials.
 	// +optional
 	// +listType=atomic
 	PullSecrets []string `json:"pullSecrets,omitempty"`
 
-	// selector selects nodes. Without selector and podSelector all nodes are selected.
+	// selector selects the nodes. If neither selector nor podSelector is set, all nodes are selected.
 	// +optional
 	Selector *ImagePullJobNodeSelector `json:"selector,omitempty"`
 
-	// podSelector selects the nodes on which matching active pods of the job's namespace run. It excludes selector.
+	// podSelector selects the nodes that run matching active pods of the job's namespace. It is mutually exclusive with selector.
 	// +optional
 	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
 
-	// parallelism is on how many nodes an image is pulled at once: a number, not a percentage. With 0 no further pull starts. Default 1.
+	// parallelism is the maximum number of nodes that pull an image at the same time. It must be a number, not a percentage. With 0, no more
+	// pulls are started. Defaults to 1.
 	// +optional
 	Parallelism *intstr.IntOrString `json:"parallelism,omitempty"`
 
@@ -40,38 +41,38 @@ type ImagePullJobTemplate struct {
 	// +optional
 	PullPolicy *PullPolicy `json:"pullPolicy,omitempty"`
 
-	// completionPolicy says when the job is complete.
+	// completionPolicy configures when the job is complete.
 	// +required
 	CompletionPolicy ImagePullJobCompletionPolicy `json:"completionPolicy"`
 
-	// sandboxConfig is given to the container runtime with each pull.
+	// sandboxConfig is passed to the container runtime with each pull.
 	// +optional
 	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
 
-	// imagePullPolicy is whether a node that has the image pulls it again. Default IfNotPresent.
+	// imagePullPolicy is whether a node that already has the image pulls it again: Always or IfNotPresent. Defaults to IfNotPresent.
 	// +optional
 	ImagePullPolicy ImagePullPolicy `json:"imagePullPolicy,omitempty"`
 }
 
-// ImagePullPolicy is whether a node that has an image pulls it again.
+// ImagePullPolicy is whether a node that already has an image pulls it again.
 //
 // +kubebuilder:validation:Enum=Always;IfNotPresent
 type ImagePullPolicy string
 
 // Values of imagePullPolicy.
 const (
-	// PullAlways pulls an image that the node has again.
+	// PullAlways pulls the image even if the node already has it.
 	PullAlways ImagePullPolicy = "Always"
-	// PullIfNotPresent leaves an image that the node has.
+	// PullIfNotPresent doesn't pull an image that the node already has.
 	PullIfNotPresent ImagePullPolicy = "IfNotPresent"
 )
 
-// ImagePullJobNodeSelector selects nodes, by name or by labels.
+// ImagePullJobNodeSelector selects nodes by name or by labels.
 //
 // +structType=atomic
 // +kubebuilder:validation:XValidation:rule="!has(self.names) || self.names.size() == 0 || !((has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0))",fieldPath=".names",message="names excludes matchLabels and matchExpressions: give the names alone, or labels that only the wanted nodes have"
 type ImagePullJobNodeSelector struct {
-	// names are names of nodes. It excludes matchLabels and matchExpressions.
+	// names are the names of nodes. It is mutually exclusive with matchLabels and matchExpressions.
 	// +optional
 	// +listType=atomic
 	Names []string `json:"names,omitempty"`
@@ -81,48 +82,50 @@ type ImagePullJobNodeSelector struct {
 
 // PullPolicy limits the pull of an image on one node.
 type PullPolicy struct {
-	// timeoutSeconds is how long one attempt may take, in seconds. Default 600.
+	// timeoutSeconds is the timeout of one attempt, in seconds. Defaults to 600.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
-	// backoffLimit is how often a failed attempt is repeated. Default 3.
+	// backoffLimit is the number of retries after a failed attempt. Defaults to 3.
 	// +optional
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 }
 
-// ImagePullJobCompletionPolicyType is whether a job ever completes.
+// ImagePullJobCompletionPolicyType is whether a job can complete.
 //
 // +kubebuilder:validation:Enum=Always;Never
 type ImagePullJobCompletionPolicyType string
 
 // Values of completionPolicy.type.
 const (
-	// ImagePullJobAlways: the job is complete when each selected node has succeeded or failed.
+	// ImagePullJobAlways means that the job is complete when each selected node has succeeded or failed.
 	ImagePullJobAlways ImagePullJobCompletionPolicyType = "Always"
-	// ImagePullJobNever: the job is never complete, and nodes that are selected later pull too.
+	// ImagePullJobNever means that the job never completes, and that nodes that are selected later also pull the image.
 	ImagePullJobNever ImagePullJobCompletionPolicyType = "Never"
 )
 
-// ImagePullJobCompletionPolicy says when a job is complete.
+// ImagePullJobCompletionPolicy configures when a job is complete.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Never' || !has(self.activeDeadlineSeconds)",fieldPath=".activeDeadlineSeconds",message="a job of type Never has no deadline: remove activeDeadlineSeconds, or use type Always"
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Never' || !has(self.ttlSecondsAfterFinished)",fieldPath=".ttlSecondsAfterFinished",message="a job of type Never does not finish: remove ttlSecondsAfterFinished, or use type Always"
 type ImagePullJobCompletionPolicy struct {
-	// type is Always or Never. Default Always.
+	// type is whether the job can complete. With Always, it is complete when each selected node has succeeded or failed. With Never, it never
+	// completes, and nodes that are selected later also pull the image. Defaults to Always.
 	// +optional
 	Type ImagePullJobCompletionPolicyType `json:"type,omitempty"`
 
-	// activeDeadlineSeconds is how long after its start the job is complete in any case, in seconds: nodes that are not done then have
-	// failed. Not with Never. Default no limit.
+	// activeDeadlineSeconds is how long the job may run, in seconds since its start. After that it is complete in any case, and nodes that are
+	// not done have failed. It can't be set with type Never. If unset, there is no limit.
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// ttlSecondsAfterFinished is how long after its completion the job is deleted, in seconds. Not with Never. Default it is kept.
+	// ttlSecondsAfterFinished is how long the job is kept after its completion, in seconds. It can't be set with type Never. If unset, the job
+	// is not deleted.
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
-// SandboxConfig is metadata that the container runtime gets with a pull.
+// SandboxConfig contains metadata that is passed to the container runtime with a pull.
 type SandboxConfig struct {
 	// labels are labels of the sandbox.
 	// +optional
@@ -143,27 +146,27 @@ type ImagePullJobStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the job was complete. It is then final: nothing is pulled any more.
+	// completionTime is the time at which the job was complete. Nothing is pulled after that.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// desired is how many nodes are selected.
+	// desired is the number of selected nodes.
 	// +required
 	Desired int32 `json:"desired"`
 
-	// active is how many of them pull.
+	// active is the number of selected nodes that are pulling the image.
 	// +optional
 	Active int32 `json:"active,omitempty"`
 
-	// succeeded is how many of them have the image.
+	// succeeded is the number of selected nodes that have the image.
 	// +optional
 	Succeeded int32 `json:"succeeded,omitempty"`
 
-	// failed is how many of them have given up, or were not done at the deadline.
+	// failed is the number of selected nodes that gave up or were not done at the deadline.
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
-	// message says how far the job is.
+	// message describes the progress of the job.
 	// +optional
 	Message string `json:"message,omitempty"`
 

@@ -13,16 +13,16 @@ type NodeImageSpec struct {
 	Images map[string]ImageSpec `json:"images,omitempty"`
 }
 
-// ImageSpec is what to pull of one image. Each ImagePullJob applies what it wants under its own field manager.
+// ImageSpec defines what to pull of one image. Each ImagePullJob applies its part with its own field manager.
 type ImageSpec struct {
-	// pullSecrets are Secrets with credentials of the registry.
+	// pullSecrets are Secrets with registry credentials.
 	// +optional
 	// +listType=map
 	// +listMapKey=namespace
 	// +listMapKey=name
 	PullSecrets []ImagePullSecret `json:"pullSecrets,omitempty"`
 
-	// sandboxConfig is given to the container runtime with each pull.
+	// sandboxConfig is passed to the container runtime with each pull.
 	// +optional
 	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
 
@@ -33,19 +33,19 @@ type ImageSpec struct {
 	Tags []ImageTagSpec `json:"tags"`
 }
 
-// ImagePullSecret names a Secret.
+// ImagePullSecret refers to a Secret.
 type ImagePullSecret struct {
-	// namespace is its namespace.
+	// namespace is the namespace of the Secret.
 	// +optional
 	// +default=""
 	Namespace string `json:"namespace,omitempty"`
 
-	// name is its name.
+	// name is the name of the Secret.
 	// +optional
 	// +default=""
 	Name string `json:"name,omitempty"`
 
-	// mode is batch for a copy that several jobs share, as OpenKruise 1.9 and later makes it.
+	// mode is batch for a copy that several jobs share, as created by OpenKruise 1.9 and later.
 	// +optional
 	Mode string `json:"mode,omitempty"`
 }
@@ -56,7 +56,7 @@ type ImageTagSpec struct {
 	// +required
 	Tag string `json:"tag"`
 
-	// createdAt is when the pull was asked for. Default the time of the request.
+	// createdAt is the time at which the pull was requested. Defaults to the time of the request.
 	// +optional
 	CreatedAt *metav1.Time `json:"createdAt,omitempty"`
 
@@ -64,34 +64,34 @@ type ImageTagSpec struct {
 	// +optional
 	PullPolicy *ImageTagPullPolicy `json:"pullPolicy,omitempty"`
 
-	// ownerReferences are the ImagePullJobs that want it. It is removed when none of them exists any more.
+	// ownerReferences are the ImagePullJobs that request the tag. It is removed when none of them exists anymore.
 	// +optional
 	// +listType=map
 	// +listMapKey=uid
 	OwnerReferences []ImageTagOwner `json:"ownerReferences,omitempty"`
 
-	// version is the number of the pull: a higher one pulls again.
+	// version is the number of the pull. Increasing it pulls the image again.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Version int64 `json:"version,omitempty"`
 
-	// imagePullPolicy is whether the image is pulled if the node has it. Default Always.
+	// imagePullPolicy is whether the image is pulled if the node already has it: Always or IfNotPresent. Defaults to Always.
 	// +optional
 	ImagePullPolicy ImagePullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// credentials are those of the Secrets that the job names, sealed for the daemon of the node. Written by the controller of
-	// ImagePullJobs. The pull waits while they are sealed with another key than the node's.
+	// credentials are the credentials in the job's Secrets, encrypted for the daemon of the node. They are set by the controller of
+	// ImagePullJobs. The pull waits while they are encrypted with another key than the node's.
 	// +optional
 	Credentials *ImageCredentials `json:"credentials,omitempty"`
 }
 
-// ImageCredentials are credentials of registries that only the daemon of one node can read.
+// ImageCredentials are registry credentials that only the daemon of one node can read.
 type ImageCredentials struct {
-	// key is the public key that they are sealed with, that of status.credentialsKey. Empty while the node has none.
+	// key is the public key that the credentials are encrypted with, from status.credentialsKey. It is empty while the node doesn't have one.
 	// +optional
 	Key string `json:"key,omitempty"`
 
-	// sealed is the content, by HPKE (RFC 9180).
+	// sealed is the encrypted content, in HPKE (RFC 9180).
 	// +optional
 	Sealed []byte `json:"sealed,omitempty"`
 }
@@ -127,43 +127,44 @@ type ImageTagOwner struct {
 	// +optional
 	FieldPath string `json:"fieldPath,omitempty"`
 
-	// version is the version of the pull that the job asked for last. It has none while it shares a pull that a job of another namespace
-	// asked for. Written by the controller of ImagePullJobs.
+	// version is the version of the pull that the job requested last. It is not set while the job shares a pull that a job in another
+	// namespace requested. It is set by the controller of ImagePullJobs.
 	// +optional
 	Version *int64 `json:"version,omitempty"`
 }
 
 // ImageTagPullPolicy limits the pull of a tag.
 type ImageTagPullPolicy struct {
-	// timeoutSeconds is how long one attempt may take, in seconds. Default 600.
+	// timeoutSeconds is the timeout of one attempt, in seconds. Defaults to 600.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
-	// backoffLimit is how often a failed attempt is repeated. Default 3.
+	// backoffLimit is the number of retries after a failed attempt. Defaults to 3.
 	// +optional
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
-	// ttlSecondsAfterFinished is how long after the end of the pull the tag is removed, in seconds, if no unfinished job wants it.
+	// ttlSecondsAfterFinished is how long the tag is kept after the end of the pull, in seconds. It is not removed while an unfinished job
+	// requests it.
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// activeDeadlineSeconds is how long all attempts together may take, in seconds. Default no limit.
+	// activeDeadlineSeconds is how long all attempts together may take, in seconds. If unset, there is no limit.
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 }
 
-// ImagePullPhase is how far a pull is.
+// ImagePullPhase is the progress of a pull.
 type ImagePullPhase string
 
 // Phases of a pull.
 const (
-	// ImagePhaseWaiting: other pulls of the node come first.
+	// ImagePhaseWaiting means that the pull waits for other pulls of the node.
 	ImagePhaseWaiting ImagePullPhase = "Waiting"
-	// ImagePhasePulling: it is being pulled.
+	// ImagePhasePulling means that the image is being pulled.
 	ImagePhasePulling ImagePullPhase = "Pulling"
-	// ImagePhaseSucceeded: the node has the image.
+	// ImagePhaseSucceeded means that the node has the image.
 	ImagePhaseSucceeded ImagePullPhase = "Succeeded"
-	// ImagePhaseFailed: no further attempt is made.
+	// ImagePhaseFailed means that there are no more attempts.
 	ImagePhaseFailed ImagePullPhase = "Failed"
 )
 
@@ -173,23 +174,23 @@ type NodeImageStatus struct {
 	// +required
 	Desired int32 `json:"desired"`
 
-	// succeeded is how many of them the node has.
+	// succeeded is the number of these tags and digests that the node has.
 	// +optional
 	Succeeded int32 `json:"succeeded,omitempty"`
 
-	// failed is how many of them the node has given up.
+	// failed is the number of these tags and digests that the node has given up on.
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
-	// pulling is how many of them the node pulls.
+	// pulling is the number of these tags and digests that the node is pulling.
 	// +optional
 	Pulling int32 `json:"pulling,omitempty"`
 
-	// waiting is how many of them wait for others.
+	// waiting is the number of these tags and digests that wait for other pulls.
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
 
-	// imageStatuses are the states of the images, by name.
+	// imageStatuses are the statuses of the images by name.
 	// +optional
 	ImageStatuses map[string]ImageStatus `json:"imageStatuses,omitempty"`
 
@@ -197,72 +198,72 @@ type NodeImageStatus struct {
 	// +optional
 	FirstSyncStatus *ImageSyncStatus `json:"firstSyncStatus,omitempty"`
 
-	// credentialsKey is the public key of the node's daemon, in base64: an X25519 key that the daemon has made when an entry with
-	// credentials came, and another one after each restart.
+	// credentialsKey is the public key of the node's daemon, in base64. It is an X25519 key that the daemon creates when it gets an entry with
+	// credentials, and again after each restart.
 	// +optional
 	CredentialsKey string `json:"credentialsKey,omitempty"`
 }
 
-// ImageStatus is the state of one image.
+// ImageStatus is the observed state of one image.
 type ImageStatus struct {
-	// tags are the states of its tags and digests.
+	// tags are the states of the tags and digests of the image.
 	// +required
 	// +listType=map
 	// +listMapKey=tag
 	Tags []ImageTagStatus `json:"tags"`
 }
 
-// ImageTagStatus is the state of a tag or digest.
+// ImageTagStatus is the observed state of a tag or digest.
 type ImageTagStatus struct {
 	// tag is the tag or digest.
 	// +required
 	Tag string `json:"tag"`
 
-	// phase is Waiting, Pulling, Succeeded or Failed.
+	// phase is the phase of the pull: Waiting, Pulling, Succeeded or Failed.
 	// +required
 	Phase ImagePullPhase `json:"phase"`
 
-	// progress is how much has been pulled, from 0 to 100.
+	// progress is the progress of the pull in percent, from 0 to 100.
 	// +optional
 	Progress int32 `json:"progress,omitempty"`
 
-	// version is the version of the spec that the state is about.
+	// version is the version in the spec that the state describes.
 	// +optional
 	Version int64 `json:"version,omitempty"`
 
-	// startTime is when the pull began.
+	// startTime is the time at which the pull started.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when it ended.
+	// completionTime is the time at which the pull ended.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// message is why it failed.
+	// message explains why the pull failed.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// imageID is the image that the runtime has, as name@ID.
+	// imageID is the ID of the image in the runtime, as name@ID.
 	// +optional
 	ImageID string `json:"imageID,omitempty"`
 }
 
 // ImageSyncStatus is the result of the first pulls of a node.
 type ImageSyncStatus struct {
-	// syncAt is when they ended.
+	// syncAt is the time at which the first pulls ended.
 	// +optional
 	SyncAt metav1.Time `json:"syncAt,omitzero"`
 
-	// status is Succeeded or Failed.
+	// status is the result of the first pulls: Succeeded or Failed.
 	// +optional
 	Status ImagePullPhase `json:"status,omitempty"`
 
-	// message is about those that failed.
+	// message describes the failed pulls.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// NodeImage is what one node is to pull, and how far it is. It has the name of the node.
+// NodeImage lists the images that one node should pull, and the progress of the pulls. It has the name of the node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

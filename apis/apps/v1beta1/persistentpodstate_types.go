@@ -8,89 +8,91 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.requiredPersistentTopology) || (has(self.preferredPersistentTopology) && size(self.preferredPersistentTopology) > 0)",message="requiredPersistentTopology or preferredPersistentTopology is needed, or no pod is brought back: give the node labels of one of them"
 type PersistentPodStateSpec struct {
-	// targetRef is the workload whose pods are remembered: a StatefulSet of apps or of apps.kruise.io, or a kind in the ConfigMap
-	// kruise-configuration. It can't be changed.
+	// targetRef refers to the workload whose pods are recorded: a StatefulSet of apps or apps.kruise.io, or a kind that is listed in the
+	// ConfigMap kruise-configuration. It is immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef can't be changed: the places belong to its pods. Make another PersistentPodState"
 	TargetRef PersistentPodStateTarget `json:"targetRef"`
 
-	// persistentPodAnnotations are annotations of pods that status records.
+	// persistentPodAnnotations lists annotations of pods to record in the status.
 	// +optional
 	// +listType=atomic
 	PersistentPodAnnotations []PersistentPodAnnotation `json:"persistentPodAnnotations,omitempty"`
 
-	// requiredPersistentTopology are labels of nodes: a new pod runs only on a node with the values that the node of the former
-	// one had.
+	// requiredPersistentTopology lists node labels. A new pod runs only on nodes whose labels have the values that the node of the previous
+	// pod had.
 	// +optional
 	RequiredPersistentTopology *NodeTopologyTerm `json:"requiredPersistentTopology,omitempty"`
 
-	// preferredPersistentTopology are likewise labels of nodes that the scheduler prefers.
+	// preferredPersistentTopology lists node labels. The scheduler prefers nodes whose labels have the values that the node of the previous
+	// pod had.
 	// +optional
 	// +listType=atomic
 	PreferredPersistentTopology []PreferredTopologyTerm `json:"preferredPersistentTopology,omitempty"`
 
-	// persistentPodStateRetentionPolicy is how long a pod is remembered. Default WhenScaled.
+	// persistentPodStateRetentionPolicy is how long the state of a pod is kept. WhenScaled drops it when the pod is gone and its ordinal is no
+	// longer wanted. WhenDeleted keeps it until the workload is deleted. Defaults to WhenScaled.
 	// +optional
 	PersistentPodStateRetentionPolicy PersistentPodStateRetentionPolicy `json:"persistentPodStateRetentionPolicy,omitempty"`
 }
 
-// PersistentPodStateTarget names the workload of a PersistentPodState in its own namespace.
+// PersistentPodStateTarget refers to the workload of a PersistentPodState, in the same namespace.
 type PersistentPodStateTarget struct {
 	// apiVersion is the group and version of the workload. The version doesn't matter: all versions refer to the same workload.
 	// +required
 	APIVersion string `json:"apiVersion"`
 
-	// kind is the kind of the object.
+	// kind is the kind of the workload.
 	// +required
 	Kind string `json:"kind"`
 
-	// name is the name of the object.
+	// name is the name of the workload.
 	// +required
 	Name string `json:"name"`
 }
 
 // PersistentPodAnnotation is an annotation of pods to record.
 type PersistentPodAnnotation struct {
-	// key is the annotation.
+	// key is the key of the annotation.
 	// +required
 	Key string `json:"key"`
 
-	// reapply gives the recorded value to the new pod too, unless its template has the annotation. Default false: the value is only
-	// recorded, for others who read status.
+	// reapply also sets the recorded value on the new pod, unless its template has the annotation. If false, the value is only recorded, for
+	// readers of the status. Defaults to false.
 	// +optional
 	Reapply bool `json:"reapply,omitempty"`
 }
 
-// NodeTopologyTerm are labels of nodes.
+// NodeTopologyTerm lists node labels.
 type NodeTopologyTerm struct {
-	// keys are the keys of labels. A label that the node of a pod does not have is not recorded.
+	// keys are the keys of the labels. A label that the node of a pod doesn't have is not recorded.
 	// +required
 	// +listType=atomic
 	Keys []string `json:"keys"`
 }
 
-// PreferredTopologyTerm are labels of nodes with a weight.
+// PreferredTopologyTerm lists node labels with a weight.
 type PreferredTopologyTerm struct {
-	// weight is from 1 to 100, as of a preferred node affinity. One of 0 has no effect.
+	// weight is the weight of the preferred node affinity term. It must be in the range 1-100; 0 has no effect.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Weight int32 `json:"weight"`
 
-	// preference are the labels.
+	// preference lists the node labels.
 	// +required
 	Preference NodeTopologyTerm `json:"preference"`
 }
 
-// PersistentPodStateRetentionPolicy is how long a pod is remembered.
+// PersistentPodStateRetentionPolicy is how long the state of a pod is kept.
 //
 // +kubebuilder:validation:Enum=WhenScaled;WhenDeleted
 type PersistentPodStateRetentionPolicy string
 
 // Values of persistentPodStateRetentionPolicy.
 const (
-	// WhenScaled forgets a pod that is gone when its ordinal is not wanted any more.
+	// WhenScaled drops the state of a pod that is gone when its ordinal is no longer wanted.
 	WhenScaled PersistentPodStateRetentionPolicy = "WhenScaled"
-	// WhenDeleted remembers pods until the workload is deleted.
+	// WhenDeleted keeps the state of pods until the workload is deleted.
 	WhenDeleted PersistentPodStateRetentionPolicy = "WhenDeleted"
 )
 
@@ -100,23 +102,23 @@ type PersistentPodStateStatus struct {
 	// +required
 	ObservedGeneration int64 `json:"observedGeneration"`
 
-	// podStates is what is remembered, by the name of the pod.
+	// podStates contains the recorded states by pod name.
 	// +optional
 	PodStates map[string]PodState `json:"podStates,omitempty"`
 
-	// conditions are observations of the state: Active, Ready, Reconciling and Stalled.
+	// conditions are the current conditions: Active, Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// PersistentPodStateActive is the condition that pods of the workload are recorded, and that new ones get what was recorded.
+// PersistentPodStateActive is a condition that is True while pods of the workload are recorded and new pods get what was recorded.
 const PersistentPodStateActive = "Active"
 
-// PodState is what is remembered of a pod.
+// PodState is the recorded state of a pod.
 type PodState struct {
-	// nodeName is the node that it ran on when it was last ready.
+	// nodeName is the name of the node that the pod ran on when it was last ready.
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
 
@@ -124,13 +126,13 @@ type PodState struct {
 	// +optional
 	NodeTopologyLabels map[string]string `json:"nodeTopologyLabels,omitempty"`
 
-	// annotations are those of the pod.
+	// annotations are the recorded annotations of the pod.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// PersistentPodState remembers on which node each pod of a workload with stable names runs, and brings the next pod of that name
-// back there.
+// PersistentPodState records on which node each pod of a workload with stable names runs, and returns the next pod with the same name to
+// that node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -11,82 +11,83 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.source) && has(oldSelf.resource) ? self.source.kind == oldSelf.resource.kind && self.source.name == oldSelf.resource.metadata.name : !has(self.resource) || !has(oldSelf.source) || (self.resource.kind == oldSelf.source.kind && self.resource.metadata.name == oldSelf.source.name)",message="kind and name can't be changed: the copies have them. Make another ResourceDistribution"
 // +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.targets.clusters)",message="source is read in one cluster: with targets.clusters give resource, with the content"
 type ResourceDistributionSpec struct {
-	// resource is the Secret or ConfigMap of which each target namespace gets a copy. Its apiVersion, kind and metadata.name can't be
-	// changed. Either resource or source is required.
+	// resource is the Secret or ConfigMap that is copied to each target namespace. Its apiVersion, kind and metadata.name are immutable.
+	// Either resource or source must be set.
 	// +optional
 	// +kubebuilder:validation:EmbeddedResource
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:XValidation:rule="self.apiVersion == oldSelf.apiVersion && self.kind == oldSelf.kind && self.metadata.name == oldSelf.metadata.name",message="apiVersion, kind and metadata.name of resource can't be changed: the copies have them. Make another ResourceDistribution"
 	Resource runtime.RawExtension `json:"resource,omitzero"`
 
-	// source names a Secret or ConfigMap whose content is distributed, and with each change again. Who creates the ResourceDistribution
-	// or changes its spec must be allowed to get it. kind and name can't be changed. Either resource or source is required.
+	// source refers to a Secret or ConfigMap whose content is distributed, and distributed again after each change. Users who create the
+	// ResourceDistribution or change its spec must be allowed to get that object. kind and name are immutable. Either resource or source must
+	// be set.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.kind == oldSelf.kind && self.name == oldSelf.name",message="kind and name of source can't be changed: the copies have them. Make another ResourceDistribution"
 	Source *ResourceDistributionSource `json:"source,omitempty"`
 
-	// targets are the namespaces.
+	// targets selects the target namespaces.
 	// +required
 	Targets ResourceDistributionTargets `json:"targets"`
 }
 
-// ResourceDistributionSource names a Secret or ConfigMap.
+// ResourceDistributionSource refers to a Secret or ConfigMap.
 type ResourceDistributionSource struct {
-	// kind is Secret or ConfigMap.
+	// kind is the kind of the object: Secret or ConfigMap.
 	// +required
 	// +kubebuilder:validation:Enum=Secret;ConfigMap
 	Kind string `json:"kind"`
 
-	// namespace is its namespace, which gets no copy.
+	// namespace is the namespace of the object. It doesn't get a copy.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
 
-	// name is its name, which the copies have too.
+	// name is the name of the object. The copies have the same name.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
-// ResourceDistributionTargets are namespaces: those that allNamespaces, includedNamespaces or namespaceSelector select, without those
-// of excludedNamespaces, and never kube-system and kube-public.
+// ResourceDistributionTargets selects namespaces: those that match allNamespaces, includedNamespaces or namespaceSelector, except those in
+// excludedNamespaces. kube-system and kube-public are never selected.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.clusters) == has(oldSelf.clusters)",message="clusters can't be added or removed: what was distributed would be left behind. Make another ResourceDistribution, and delete this one"
 type ResourceDistributionTargets struct {
-	// allNamespaces selects all. Default false.
+	// allNamespaces selects all namespaces. Defaults to false.
 	// +optional
 	AllNamespaces bool `json:"allNamespaces,omitempty"`
 
-	// excludedNamespaces are never targets.
+	// excludedNamespaces lists namespaces that are never selected.
 	// +optional
 	ExcludedNamespaces ResourceDistributionNamespaces `json:"excludedNamespaces,omitempty"`
 
-	// includedNamespaces selects by name.
+	// includedNamespaces selects namespaces by name.
 	// +optional
 	IncludedNamespaces ResourceDistributionNamespaces `json:"includedNamespaces,omitempty"`
 
-	// namespaceSelector selects by labels. An empty one selects none.
+	// namespaceSelector selects namespaces by labels. An empty selector selects none.
 	// +optional
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// clusters makes a hub distribute to member clusters, and not to its own. Namespaces are then selected in each of them. Only on a
-	// hub. It can't be added to or removed from an object.
+	// clusters selects the member clusters to distribute to, instead of the hub's own cluster. The namespaces are then selected in each of
+	// these clusters. It is allowed only on a hub, and can't be added to or removed from an existing object.
 	// +optional
 	Clusters *ResourceDistributionClusters `json:"clusters,omitempty"`
 }
 
-// ResourceDistributionClusters are member clusters: those that all, names or selector select, without those of excluded.
+// ResourceDistributionClusters selects member clusters: the clusters that match all, names or selector, except those in excluded.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.all) && self.all, has(self.names), has(self.selector)].filter(set, set).size() == 1",message="clusters needs exactly one of all, names and selector"
 // +kubebuilder:validation:XValidation:rule="!has(self.selector) || (has(self.selector.matchLabels) && self.selector.matchLabels.size() > 0) || (has(self.selector.matchExpressions) && self.selector.matchExpressions.size() > 0)",fieldPath=".selector",message="an empty selector is ambiguous: use all for every cluster, or give labels"
 type ResourceDistributionClusters struct {
-	// all selects every member cluster, also those that join later. Default false.
+	// all selects every member cluster, including those that join later. Defaults to false.
 	// +optional
 	All bool `json:"all,omitempty"`
 
-	// names selects by name. A cluster that does not exist yet gets its copies when it has joined.
+	// names selects clusters by name. A cluster that doesn't exist yet gets its copies once it has joined.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -95,11 +96,11 @@ type ResourceDistributionClusters struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	Names []string `json:"names,omitempty"`
 
-	// selector selects by labels of MemberClusters. It must not be empty.
+	// selector selects clusters by the labels of their MemberClusters. It must not be empty.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// excluded are never selected.
+	// excluded lists clusters, by name, that are never selected.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=1000
@@ -110,30 +111,30 @@ type ResourceDistributionClusters struct {
 
 // ResourceDistributionNamespaces is a list of namespaces.
 type ResourceDistributionNamespaces struct {
-	// list has the namespaces.
+	// list contains the namespaces.
 	// +optional
 	// +listType=atomic
 	List []ResourceDistributionNamespace `json:"list,omitempty"`
 }
 
-// ResourceDistributionNamespace is a namespace.
+// ResourceDistributionNamespace identifies a namespace.
 type ResourceDistributionNamespace struct {
-	// name is its name.
+	// name is the name of the namespace.
 	// +optional
 	Name string `json:"name,omitempty"`
 }
 
 // ResourceDistributionStatus is the most recently observed state of a ResourceDistribution.
 type ResourceDistributionStatus struct {
-	// desired is the number of target namespaces, with those of includedNamespaces that don't exist.
+	// desired is the number of target namespaces, including those in includedNamespaces that don't exist.
 	// +optional
 	Desired int32 `json:"desired,omitempty"`
 
-	// succeeded is how many of them have the copy as it should be.
+	// succeeded is the number of target namespaces whose copy is up to date.
 	// +optional
 	Succeeded int32 `json:"succeeded,omitempty"`
 
-	// failed is how many do not.
+	// failed is the number of target namespaces whose copy is not up to date.
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
@@ -141,21 +142,23 @@ type ResourceDistributionStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are six, always in the same order, and Ready, Reconciling and Stalled; on a hub, of an object with clusters, PlacementFailed and CopyFailed, and Withdrawing
-	// while it is being deleted.
+	// conditions are the current conditions: six for the kinds of failures, always in the same order, and Ready, Reconciling and Stalled. On a
+	// hub, objects with clusters have PlacementFailed and CopyFailed, and Withdrawing while they are being deleted.
 	// +optional
 	// +listType=atomic
 	Conditions []ResourceDistributionCondition `json:"conditions,omitempty"`
 
-	// selectedClusters is how many member clusters are selected. Only on a hub.
+	// selectedClusters is the number of selected member clusters. It is set only on a hub.
 	// +optional
 	SelectedClusters int32 `json:"selectedClusters,omitempty"`
 
-	// staleClusters is how many clusters have a part and do not answer: their numbers are old. Only on a hub.
+	// staleClusters is the number of clusters that have a part of the object but don't respond, so that their numbers are out of date. It is
+	// set only on a hub.
 	// +optional
 	StaleClusters int32 `json:"staleClusters,omitempty"`
 
-	// clusters are the worst 20: first those with a reason, then those that lack copies. Only on a hub.
+	// clusters are the statuses of the 20 clusters that most need attention: first those with a reason, then those that lack copies. It is set
+	// only on a hub.
 	// +optional
 	// +listType=map
 	// +listMapKey=cluster
@@ -169,15 +172,15 @@ type ResourceDistributionClusterStatus struct {
 	// +required
 	Cluster string `json:"cluster"`
 
-	// desired is how many of its namespaces are targets.
+	// desired is the number of target namespaces in the cluster.
 	// +optional
 	Desired int32 `json:"desired,omitempty"`
 
-	// succeeded is how many of them have the copy as it should be.
+	// succeeded is the number of target namespaces whose copy is up to date.
 	// +optional
 	Succeeded int32 `json:"succeeded,omitempty"`
 
-	// failed is desired without succeeded.
+	// failed is desired minus succeeded.
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
@@ -185,15 +188,15 @@ type ResourceDistributionClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// stale is true if the cluster does not answer, so that its numbers are old.
+	// stale is true while the cluster doesn't respond, so that its numbers are out of date.
 	// +optional
 	Stale bool `json:"stale,omitempty"`
 
-	// reason is why the cluster is not as desired, in one word; empty if it is.
+	// reason is one word that says why the cluster isn't in the desired state. It is empty if it is.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message is why, in words.
+	// message explains the reason.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -201,35 +204,36 @@ type ResourceDistributionClusterStatus struct {
 // ResourceDistributionConditionType is a kind of failure.
 type ResourceDistributionConditionType string
 
-// Types of conditions. Status True means that there is the failure.
+// Condition types of a ResourceDistribution. Status True means that there is a failure.
 const (
-	// ResourceDistributionGetResourceFailed: the source or the copies could not be read.
+	// ResourceDistributionGetResourceFailed means that the source or the copies could not be read.
 	ResourceDistributionGetResourceFailed ResourceDistributionConditionType = "GetResourceFailed"
-	// ResourceDistributionCreateResourceFailed: copies could not be created.
+	// ResourceDistributionCreateResourceFailed means that copies could not be created.
 	ResourceDistributionCreateResourceFailed ResourceDistributionConditionType = "CreateResourceFailed"
-	// ResourceDistributionUpdateResourceFailed: copies could not be changed.
+	// ResourceDistributionUpdateResourceFailed means that copies could not be updated.
 	ResourceDistributionUpdateResourceFailed ResourceDistributionConditionType = "UpdateResourceFailed"
-	// ResourceDistributionDeleteResourceFailed: copies in namespaces that are not targets any more could not be deleted.
+	// ResourceDistributionDeleteResourceFailed means that copies in namespaces that are no longer targets could not be deleted.
 	ResourceDistributionDeleteResourceFailed ResourceDistributionConditionType = "DeleteResourceFailed"
-	// ResourceDistributionConflictOccurred: the namespace has an object of that kind and name that is not a copy of this one.
+	// ResourceDistributionConflictOccurred means that a namespace has an object with this kind and name that isn't a copy of this resource.
 	ResourceDistributionConflictOccurred ResourceDistributionConditionType = "ConflictOccurred"
-	// ResourceDistributionNamespaceNotExists: includedNamespaces names namespaces that don't exist.
+	// ResourceDistributionNamespaceNotExists means that includedNamespaces lists namespaces that don't exist.
 	ResourceDistributionNamespaceNotExists ResourceDistributionConditionType = "NamespaceNotExists"
-	// ResourceDistributionPlacementFailed: member clusters do not get their part, or do not answer. Only on a hub.
+	// ResourceDistributionPlacementFailed means that member clusters don't get their part, or don't respond. It exists only on a hub.
 	ResourceDistributionPlacementFailed ResourceDistributionConditionType = "PlacementFailed"
-	// ResourceDistributionCopyFailed: member clusters report one of the failures above. Only on a hub.
+	// ResourceDistributionCopyFailed means that member clusters report one of the failures above. It exists only on a hub.
 	ResourceDistributionCopyFailed ResourceDistributionConditionType = "CopyFailed"
-	// ResourceDistributionWithdrawing: the object is being deleted, and member clusters still have their part. Only on a hub.
+	// ResourceDistributionWithdrawing means that the object is being deleted and member clusters still have their part. It exists only on a
+	// hub.
 	ResourceDistributionWithdrawing ResourceDistributionConditionType = "Withdrawing"
 )
 
-// ResourceDistributionCondition is one kind of failure.
+// ResourceDistributionCondition describes one kind of failure.
 type ResourceDistributionCondition struct {
 	// type is the kind of failure.
 	// +required
 	Type ResourceDistributionConditionType `json:"type"`
 
-	// status is True if there is the failure, else False.
+	// status is True if the failure exists, and False otherwise.
 	// +required
 	Status metav1.ConditionStatus `json:"status"`
 
@@ -237,15 +241,15 @@ type ResourceDistributionCondition struct {
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// reason is why, in one word; Succeeded if there is no failure.
+	// reason is one word that identifies the cause. It is Succeeded if there is no failure.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message is why, in words; of several errors the first.
+	// message explains the reason. If there are several errors, it is the first one.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// failedNamespaces are the namespaces concerned.
+	// failedNamespaces are the affected namespaces.
 	// +optional
 	// +listType=atomic
 	FailedNamespaces []string `json:"failedNamespaces,omitempty"`
