@@ -9,23 +9,24 @@ import (
 
 // AdvancedCronJobSpec is the desired state of an AdvancedCronJob.
 type AdvancedCronJobSpec struct {
-	// The rest says when to run.
+	// The remaining fields configure when to run.
 	appsv1beta1.AdvancedCronJobSchedule `json:",inline"`
 
-	// template is the job of each run. Exactly one of its fields is set; none if v1beta1 has imageListPullJobTemplate.
+	// template is the template of the job that is created for each run. Exactly one of its fields must be set. None is set if the object has
+	// imageListPullJobTemplate in v1beta1.
 	// +required
 	Template AdvancedCronJobTemplate `json:"template"`
 }
 
-// AdvancedCronJobTemplate is the job of each run. Exactly one field is set.
+// AdvancedCronJobTemplate is the template of the job that is created for each run. Exactly one of its fields must be set.
 type AdvancedCronJobTemplate struct {
-	// jobTemplate is a Job of batch/v1 (a JobTemplateSpec).
+	// jobTemplate creates a Job of batch/v1. It is a JobTemplateSpec.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	JobTemplate *batchv1.JobTemplateSpec `json:"jobTemplate,omitempty"`
 
-	// broadcastJobTemplate is a BroadcastJob.
+	// broadcastJobTemplate creates a BroadcastJob.
 	// +optional
 	BroadcastJobTemplate *appsv1beta1.BroadcastJobTemplateSpec `json:"broadcastJobTemplate,omitempty"`
 }

@@ -6,7 +6,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// BroadcastJob runs one pod to completion on each node that fits.
+// BroadcastJob runs one pod to completion on each eligible node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -20,25 +20,25 @@ type CloneSetSpec struct {
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template describes the pods to create (a PodTemplateSpec). Its restartPolicy must be Always. Changing it makes a new
-	// revision, which is rolled out according to updateStrategy.
+	// template describes the pods to create, as a PodTemplateSpec. Its restartPolicy must be Always. Changing it creates a new revision, which
+	// is rolled out according to updateStrategy.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim), named
-	// <template>-<cloneset>-<instance id>. Changing them makes no new revision: it applies to pods created from then on.
+	// volumeClaimTemplates are the PVCs that are created for each pod, as a list of PersistentVolumeClaims. They are named
+	// <template>-<cloneset>-<instance id>. A change doesn't create a new revision: it applies to pods that are created afterwards.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
-	// scaleStrategy is how pods are added and removed.
+	// scaleStrategy configures how pods are added and removed.
 	// +optional
 	ScaleStrategy CloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
 
-	// updateStrategy is how pods are updated to the revision of template.
+	// updateStrategy configures how pods are updated to the revision of template.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'RollingUpdate'",message="type is ReCreate, InPlaceIfPossible, InPlaceOnly or OnDelete: RollingUpdate is a type of v1beta1",fieldPath=".type"
 	UpdateStrategy CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
@@ -53,8 +53,8 @@ type CloneSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is for how long a rollout may make no progress before the condition Progressing turns False. It
-	// must be above minReadySeconds. Unset, or 2147483647: there is no deadline and no such condition.
+	// progressDeadlineSeconds is how long a rollout may make no progress before the condition Progressing becomes False, in seconds. It must
+	// be greater than minReadySeconds. If unset or 2147483647, there is no deadline and the condition is not set.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
@@ -63,25 +63,25 @@ type CloneSetSpec struct {
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// CloneSetScaleStrategy is how a CloneSet adds and removes pods. Instead of excludePreparingDelete of v1beta1, there is the
-// label keys.CloneSetExcludePreparingDelete on the CloneSet.
+// CloneSetScaleStrategy configures how a CloneSet adds and removes pods. The label keys.CloneSetExcludePreparingDelete on the CloneSet
+// takes the place of excludePreparingDelete in v1beta1.
 type CloneSetScaleStrategy struct {
-	// podsToDelete are names of pods to delete first when replicas falls; with replicas unchanged they are replaced.
-	// Names may not repeat. A name is removed from the list when its pod is gone.
+	// podsToDelete lists the names of pods to delete first when replicas decreases. If replicas doesn't change, the pods are replaced. Names
+	// must be unique. A name is removed from the list when its pod is gone.
 	// +optional
 	// +listType=atomic
 	PodsToDelete []string `json:"podsToDelete,omitempty"`
 
-	// maxUnavailable bounds the creation of pods while pods are unavailable: a number or a percentage of replicas,
-	// rounded up. Unset: no limit.
+	// maxUnavailable limits the creation of pods while pods are unavailable. Value can be an absolute number (ex: 5) or a percentage of
+	// replicas (ex: 10%), which is rounded up. If unset, there is no limit.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// disablePVCReuse deletes the PVCs of a pod that was lost (its node is gone, or it was evicted) with the pod. Default
-	// false: they are kept for the pod that takes its place. It is the opposite of enablePVCReuse in v1beta1.
+	// disablePVCReuse deletes the PVCs of a pod that was lost, because it was evicted or its node is gone, together with the pod. If false,
+	// they are kept for the pod that replaces it. It is the opposite of enablePVCReuse in v1beta1. Defaults to false.
 	// +optional
 	DisablePVCReuse bool `json:"disablePVCReuse,omitempty"`
 }
@@ -93,41 +93,45 @@ type CloneSetUpdateStrategyType string
 
 // Types of CloneSetUpdateStrategy.
 const (
-	// CloneSetReCreate: the pod is deleted and another one is created.
+	// CloneSetReCreate means that the pod is deleted and a new one is created.
 	CloneSetReCreate CloneSetUpdateStrategyType = "ReCreate"
-	// CloneSetInPlaceIfPossible: the pod is changed in place if only images and metadata differ, else recreated.
+	// CloneSetInPlaceIfPossible means that the pod is updated in place if only images and metadata differ, and recreated otherwise.
 	CloneSetInPlaceIfPossible CloneSetUpdateStrategyType = "InPlaceIfPossible"
-	// CloneSetInPlaceOnly: the pod is changed in place; a change of template that does not allow it is refused.
+	// CloneSetInPlaceOnly means that the pod is updated in place. Changes of the template that don't allow this are rejected.
 	CloneSetInPlaceOnly CloneSetUpdateStrategyType = "InPlaceOnly"
-	// CloneSetOnDelete: a pod gets the new revision when a user has deleted the old one.
+	// CloneSetOnDelete means that a pod is replaced by one with the new revision only when a user deletes it.
 	CloneSetOnDelete CloneSetUpdateStrategyType = "OnDelete"
 )
 
-// CloneSetUpdateStrategy is how a CloneSet's pods are updated to a new revision. Percentages are of replicas.
+// CloneSetUpdateStrategy configures how the pods of a CloneSet are updated to a new revision. Percentages refer to replicas.
 type CloneSetUpdateStrategy struct {
-	// type is ReCreate (default), InPlaceIfPossible, InPlaceOnly or OnDelete; in the template of a UnitedDeployment
-	// also RollingUpdate, as in v1beta1. The other fields have no effect with OnDelete.
+	// type is how a pod is updated. ReCreate replaces it by a new one. InPlaceIfPossible updates it in place if only images and metadata
+	// differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't allow this. With
+	// OnDelete, pods are updated only when a user deletes them, and the other fields have no effect. In the template of a UnitedDeployment,
+	// RollingUpdate is also allowed, as in v1beta1. Defaults to ReCreate.
 	// +optional
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
 
-	// partition is how many pods stay at the old revision: a number or a percentage, rounded up. Default 0. A percentage
-	// above 0% keeps at least one old pod, one below 100% updates at least one, if there are two pods or more.
+	// partition is the number of pods that stay at the old revision. Value can be an absolute number (ex: 5) or a percentage (ex: 10%), which
+	// is rounded up. If there are two pods or more, a percentage above 0% keeps at least one old pod, and a percentage below 100% updates at
+	// least one. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="partition can't be negative"
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 
-	// maxUnavailable is how many pods may be unavailable because of the update: a number or a percentage, rounded up if
-	// maxSurge is 0 and down otherwise. Default 20%. It may not be 0 together with maxSurge.
+	// maxUnavailable is the maximum number of pods that may be unavailable because of the update. Value can be an absolute number (ex: 5) or a
+	// percentage (ex: 10%), which is rounded up if maxSurge is 0, and down otherwise. It can't be 0 if maxSurge is 0. Defaults to 20%.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// maxSurge is how many pods may exist beyond replicas during the update: a number or a percentage, rounded up.
-	// Default 0. It must be 0 with type InPlaceOnly, and counts as 0 while paused.
+	// maxSurge is the maximum number of pods that may exist in addition to replicas during the update. Value can be an absolute number (ex: 5)
+	// or a percentage (ex: 10%), which is rounded up. It must be 0 with type InPlaceOnly, and counts as 0 while the update is paused. Defaults
+	// to 0.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
@@ -138,11 +142,11 @@ type CloneSetUpdateStrategy struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// priorityStrategy orders the pods for the update by their labels.
+	// priorityStrategy determines the order in which pods are updated, by their labels.
 	// +optional
 	PriorityStrategy *pods.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
 
-	// scatterStrategy names pods that are spread evenly over the sequence of the update. Pairs of key and value may not repeat.
+	// scatterStrategy selects pods that are spread evenly over the update. The combinations of key and value must be unique.
 	// +optional
 	// +listType=atomic
 	ScatterStrategy []pods.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
@@ -153,8 +157,8 @@ type CloneSetUpdateStrategy struct {
 	InPlaceUpdateStrategy *pods.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }
 
-// CloneSet runs a number of equal pods without fixed names. It updates them in place where only images or metadata
-// change, in steps if asked to, and deletes chosen pods first.
+// CloneSet runs a number of identical pods without fixed names. It updates them in place if only images or metadata change, in steps if
+// configured, and can delete specific pods first.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=clone

@@ -6,38 +6,38 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// ContainerRecreateRequestStatus is the most recently observed state of a ContainerRecreateRequest. What the pod reports about containers,
-// and since when it is not ready, are annotations in this version.
+// ContainerRecreateRequestStatus is the most recently observed state of a ContainerRecreateRequest. In this version, the container statuses
+// that the pod reports, and the time since when it is not ready, are in annotations.
 type ContainerRecreateRequestStatus struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// phase is Pending, Recreating or Completed. It is absent until the node daemon has answered.
+	// phase is the phase of the request: Pending, Recreating or Completed. It is not set until the node daemon has responded.
 	// +optional
 	Phase appsv1beta1.ContainerRecreateRequestPhase `json:"phase,omitempty"`
 
-	// completionTime is when the request was complete.
+	// completionTime is the time at which the request was completed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// message says why the request is complete, or what it waits for.
+	// message says why the request is complete, or what it is waiting for.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// containerRecreateStates are the containers, in the order of the spec.
+	// containerRecreateStates are the states of the containers, in the order of the spec.
 	// +optional
 	// +listType=atomic
 	ContainerRecreateStates []appsv1beta1.ContainerRecreateRequestState `json:"containerRecreateStates,omitempty"`
 
-	// conditions are the conditions of v1beta1. PreRecreateGrace is missing while it is True, when an annotation says so.
+	// conditions are the conditions of v1beta1. PreRecreateGrace is not listed while it is True; it is in an annotation then.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ContainerRecreateRequest restarts containers of a pod once. The pod stays, and so do its other containers.
+// ContainerRecreateRequest restarts containers of a pod once. The pod and its other containers keep running.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=crr
@@ -50,11 +50,11 @@ type ContainerRecreateRequest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which containers of which pod are restarted.
+	// spec defines which containers of which pod are restarted.
 	// +optional
 	Spec appsv1beta1.ContainerRecreateRequestSpec `json:"spec,omitempty"`
 
-	// status is the most recently observed state. It is absent until the node daemon has seen the request.
+	// status is the most recently observed state. It is not set until the node daemon has seen the request.
 	// +optional
 	Status ContainerRecreateRequestStatus `json:"status,omitzero"`
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// DaemonSetSpec is the desired state of a DaemonSet. Instead of scaleStrategy.partitionedScaling of v1beta1, it has the
-// annotation keys.DaemonSetProgressiveCreate on the DaemonSet.
+// DaemonSetSpec is the desired state of a DaemonSet. The annotation keys.DaemonSetProgressiveCreate on the DaemonSet takes the place of
+// scaleStrategy.partitionedScaling in v1beta1.
 type DaemonSetSpec struct {
 	// selector selects the pods. It must not be empty and must match the labels of template. It is immutable.
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template describes the pod to create on each node (a PodTemplateSpec). Its restartPolicy must be Always. Its nodeSelector,
-	// affinity and tolerations say which nodes fit.
+	// template describes the pod to create on each node, as a PodTemplateSpec. Its restartPolicy must be Always. Its nodeSelector, affinity
+	// and tolerations determine the eligible nodes.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// updateStrategy is how pods are updated to the revision of template.
+	// updateStrategy configures how pods are updated to the revision of template.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.rollingUpdate.rollingUpdateType) || self.rollingUpdate.rollingUpdateType != 'Surging' || !has(self.rollingUpdate.maxUnavailable) || self.rollingUpdate.maxUnavailable == 0 || self.rollingUpdate.maxUnavailable == '0%'",fieldPath=".rollingUpdate.maxUnavailable",message="rollingUpdateType Surging makes the new pod first: set maxUnavailable to 0, or use Standard"
 	UpdateStrategy appsv1beta1.DaemonSetUpdateStrategy `json:"updateStrategy,omitempty"`
@@ -33,8 +33,8 @@ type DaemonSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// burstReplicas is how many pods are created, and how many are deleted or updated in place, before the result is
-	// observed: a number or a percentage of the nodes that fit, rounded down. Default 250.
+	// burstReplicas is the maximum number of pods that are created, and that are deleted or updated in place, before the result is observed.
+	// Value can be an absolute number (ex: 5) or a percentage of the eligible nodes (ex: 10%), which is rounded down. Defaults to 250.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
@@ -46,7 +46,7 @@ type DaemonSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// lifecycle holds pods before deletion.
+	// lifecycle configures hooks that hold pods before deletion. The inPlaceUpdate hook is not supported.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.inPlaceUpdate)",fieldPath=".inPlaceUpdate",message="a DaemonSet has no inPlaceUpdate hook: remove it; preDelete holds pods that are recreated"
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
@@ -56,13 +56,13 @@ type DaemonSetSpec struct {
 type DaemonSetStatus struct {
 	appsv1beta1.DaemonSetStatus `json:",inline"`
 
-	// daemonSetHash is updateRevision by its former name.
+	// daemonSetHash is the old name of updateRevision.
 	// +optional
 	DaemonSetHash string `json:"daemonSetHash,omitempty"`
 }
 
-// DaemonSet runs one pod on each node that fits. It updates them in place where only images or metadata change, or with a
-// second pod beside the old one, on selected nodes first if asked to.
+// DaemonSet runs one pod on each eligible node. It updates pods in place if only images or metadata change, or creates the new pod next to
+// the old one. It can update selected nodes first.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=daemon;ads

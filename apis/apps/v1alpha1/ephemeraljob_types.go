@@ -7,87 +7,87 @@ import (
 
 // EphemeralJobSpec is the desired state of an EphemeralJob.
 type EphemeralJobSpec struct {
-	// selector selects the pods of the namespace that get the containers. An empty one selects all of them. A pod that has an ephemeral
-	// container of the same name already is left out.
+	// selector selects the pods in the namespace that get the containers. An empty selector selects all pods. Pods that already have an
+	// ephemeral container with the same name are skipped.
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// replicas is how many pods get the containers at most: those that have a node first, and then the oldest. With 0 none does, and the
-	// job waits. Default all that are selected.
+	// replicas is the maximum number of pods that get the containers: scheduled pods first, then the oldest ones. With 0 no pod gets them, and
+	// the job waits. Defaults to all selected pods.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// parallelism is in how many pods containers of the job may run at once. With 0 no pod gets them. Default 1.
+	// parallelism is the maximum number of pods in which containers of the job run at the same time. With 0 no pod gets them. Defaults to 1.
 	// +optional
 	Parallelism *int32 `json:"parallelism,omitempty"`
 
-	// template has the containers. A change concerns pods that get them later.
+	// template contains the containers. A change applies to pods that get them later.
 	// +required
 	Template EphemeralContainerTemplateSpec `json:"template"`
 
-	// paused stops the job: no more pods get the containers, and neither its end nor its deadline comes. Containers that run go on. Default
-	// false.
+	// paused stops the job: no more pods get the containers, and the job neither ends nor reaches its deadline. Running containers keep
+	// running. Defaults to false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// activeDeadlineSeconds is how long after its start the job fails if it has not ended, in seconds. Containers that run then go on:
-	// nothing can stop them but the end of their pod. Default no limit.
+	// activeDeadlineSeconds is how long the job may run before it fails, in seconds since its start. Running containers keep running after
+	// that, because only the end of their pod can stop them. If unset, there is no limit.
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// ttlSecondsAfterFinished is how long after its end the job is deleted, in seconds. The containers stay in their pods. Default 1800, but
-	// a job that a hub has placed is kept.
+	// ttlSecondsAfterFinished is how long the job is kept after its end, in seconds. The containers stay in their pods. Defaults to 1800. A
+	// job that a hub has placed is kept by default.
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
-// EphemeralContainerTemplateSpec has the containers of an EphemeralJob.
+// EphemeralContainerTemplateSpec contains the containers of an EphemeralJob.
 type EphemeralContainerTemplateSpec struct {
-	// ephemeralContainers are added to each pod, all at once. Ports, resources, probes, lifecycle, restart policies and mounts of a subPath
-	// are not allowed, as in any ephemeral container.
+	// ephemeralContainers are added to each pod, all at once. As in any ephemeral container, ports, resources, probes, lifecycle, restart
+	// policies and subPath mounts are not allowed.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	EphemeralContainers []corev1.EphemeralContainer `json:"ephemeralContainers"`
 }
 
-// EphemeralJobPhase is how far a job is.
+// EphemeralJobPhase is the progress of a job.
 type EphemeralJobPhase string
 
 // Values of status.phase.
 const (
-	// EphemeralJobWaiting: no pod is selected, or none has begun to run the containers.
+	// EphemeralJobWaiting means that no pod is selected, or that none has started to run the containers.
 	EphemeralJobWaiting EphemeralJobPhase = "Waiting"
-	// EphemeralJobRunning: containers run, or have run in some of the pods.
+	// EphemeralJobRunning means that containers are running, or have run in some of the pods.
 	EphemeralJobRunning EphemeralJobPhase = "Running"
-	// EphemeralJobPause: the job is paused.
+	// EphemeralJobPause means that the job is paused.
 	EphemeralJobPause EphemeralJobPhase = "Pause"
-	// EphemeralJobError: the spec is invalid. No pod gets containers until it is changed.
+	// EphemeralJobError means that the spec is invalid. No pod gets containers until the spec is changed.
 	EphemeralJobError EphemeralJobPhase = "Error"
-	// EphemeralJobSucceeded: all containers have succeeded in all pods. It is final.
+	// EphemeralJobSucceeded means that all containers have succeeded in all pods. This phase is final.
 	EphemeralJobSucceeded EphemeralJobPhase = "Succeeded"
-	// EphemeralJobFailed: all containers have ended, and some have failed, or the deadline has passed. It is final.
+	// EphemeralJobFailed means that all containers have ended and some have failed, or that the deadline has passed. This phase is final.
 	EphemeralJobFailed EphemeralJobPhase = "Failed"
 )
 
-// EphemeralJobConditionType is a type of a condition of an EphemeralJob.
+// EphemeralJobConditionType is the type of a condition of an EphemeralJob.
 type EphemeralJobConditionType string
 
-// Types of conditions.
+// Condition types of an EphemeralJob.
 const (
-	// EphemeralJobInitialized: the controller has seen the job.
+	// EphemeralJobInitialized means that the controller has seen the job.
 	EphemeralJobInitialized EphemeralJobConditionType = "Initialized"
-	// EphemeralJobMatchedEmpty: there is no pod for the job.
+	// EphemeralJobMatchedEmpty means that there are no pods for the job.
 	EphemeralJobMatchedEmpty EphemeralJobConditionType = "MatchedEmpty"
-	// EphemeralJobConditionError: the spec is invalid, or a pod could not be given the containers.
+	// EphemeralJobConditionError means that the spec is invalid, or that the containers could not be added to a pod.
 	EphemeralJobConditionError EphemeralJobConditionType = "JobError"
-	// EphemeralJobConditionSucceeded: the job has succeeded.
+	// EphemeralJobConditionSucceeded means that the job succeeded.
 	EphemeralJobConditionSucceeded EphemeralJobConditionType = "JobSucceeded"
-	// EphemeralJobConditionFailed: the job has failed.
+	// EphemeralJobConditionFailed means that the job failed.
 	EphemeralJobConditionFailed EphemeralJobConditionType = "JobFailed"
 )
 
-// EphemeralJobCondition is one aspect of the state of a job.
+// EphemeralJobCondition describes one aspect of the state of a job.
 type EphemeralJobCondition struct {
 	// type is the type of the condition.
 	// +required
@@ -97,7 +97,7 @@ type EphemeralJobCondition struct {
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
 
-	// lastProbeTime is when the condition was last observed.
+	// lastProbeTime is the last time at which the condition was observed.
 	// +optional
 	LastProbeTime metav1.Time `json:"lastProbeTime,omitempty"`
 
@@ -105,11 +105,11 @@ type EphemeralJobCondition struct {
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// reason is a word for why.
+	// reason is a CamelCase word that identifies the cause.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message says why, for people.
+	// message is a human-readable explanation.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -120,7 +120,7 @@ type EphemeralJobStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are the observations of the job that are True, and Ready, Reconciling and Stalled.
+	// conditions are the conditions of the job that are True, and Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=atomic
 	Conditions []EphemeralJobCondition `json:"conditions,omitempty"`
@@ -129,36 +129,36 @@ type EphemeralJobStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the job has ended. No pod gets containers after that.
+	// completionTime is the time at which the job ended. No pod gets containers after that.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// phase is Waiting, Running, Pause, Error, Succeeded or Failed.
+	// phase is the phase of the job: Waiting, Running, Pause, Error, Succeeded or Failed.
 	// +optional
 	Phase EphemeralJobPhase `json:"phase,omitempty"`
 
-	// match is how many pods have the containers or are to get them. It is the sum of the other counts until the job has ended.
+	// match is the number of pods that have the containers or will get them. Until the job has ended, it is the sum of the other counts.
 	// +optional
 	Matches int32 `json:"match"`
 
-	// succeeded is in how many pods all containers have ended with exit code 0.
+	// succeeded is the number of pods in which all containers have ended with exit code 0.
 	// +optional
 	Succeeded int32 `json:"succeeded"`
 
-	// failed is in how many pods a container has failed, or the containers were refused.
+	// failed is the number of pods in which a container has failed, or which rejected the containers.
 	// +optional
 	Failed int32 `json:"failed"`
 
-	// running is in how many pods a container runs, and none has failed.
+	// running is the number of pods in which a container is running and none has failed.
 	// +optional
 	Running int32 `json:"running"`
 
-	// waiting is how many pods are still to get the containers, or have not begun to run them.
+	// waiting is the number of pods that have not got the containers yet, or have not started to run them.
 	// +optional
 	Waiting int32 `json:"waiting"`
 }
 
-// EphemeralJob runs ephemeral containers in pods that run already.
+// EphemeralJob runs ephemeral containers in running pods.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -6,7 +6,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// ImageListPullJob pulls several images on many nodes, with an ImagePullJob for each.
+// ImageListPullJob pulls several images on many nodes. It creates an ImagePullJob for each image.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -14,16 +14,16 @@ type NodeImageSpec struct {
 	Images map[string]ImageSpec `json:"images,omitempty"`
 }
 
-// ImageSpec is what to pull of one image. Each ImagePullJob applies what it wants under its own field manager.
+// ImageSpec defines what to pull of one image. Each ImagePullJob applies its part with its own field manager.
 type ImageSpec struct {
-	// pullSecrets are Secrets with credentials of the registry.
+	// pullSecrets are Secrets with registry credentials.
 	// +optional
 	// +listType=map
 	// +listMapKey=namespace
 	// +listMapKey=name
 	PullSecrets []ImagePullSecret `json:"pullSecrets,omitempty"`
 
-	// sandboxConfig is given to the container runtime with each pull.
+	// sandboxConfig is passed to the container runtime with each pull.
 	// +optional
 	SandboxConfig *appsv1beta1.SandboxConfig `json:"sandboxConfig,omitempty"`
 
@@ -34,20 +34,20 @@ type ImageSpec struct {
 	Tags []appsv1beta1.ImageTagSpec `json:"tags"`
 }
 
-// ImagePullSecret names a Secret.
+// ImagePullSecret refers to a Secret.
 type ImagePullSecret struct {
-	// namespace is its namespace.
+	// namespace is the namespace of the Secret.
 	// +optional
 	// +default=""
 	Namespace string `json:"namespace,omitempty"`
 
-	// name is its name.
+	// name is the name of the Secret.
 	// +optional
 	// +default=""
 	Name string `json:"name,omitempty"`
 }
 
-// NodeImage is what one node is to pull, and how far it is. It has the name of the node.
+// NodeImage lists the images that one node should pull, and the progress of the pulls. It has the name of the node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -6,33 +6,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NodePodProbeSpec is the desired state of a NodePodProbe. The manager writes it.
+// NodePodProbeSpec is the desired state of a NodePodProbe. It is written by the manager.
 type NodePodProbeSpec struct {
-	// podProbes are the pods of the node that are probed, each once.
+	// podProbes lists the pods of the node that are probed. Each pod is listed once.
 	// +optional
 	// +listType=atomic
 	PodProbes []PodProbe `json:"podProbes,omitempty"`
 }
 
-// PodProbe is what is probed in a pod.
+// PodProbe lists the probes of a pod.
 type PodProbe struct {
 	// name is the name of the pod.
 	// +required
 	Name string `json:"name"`
 
-	// namespace is its namespace.
+	// namespace is the namespace of the pod.
 	// +required
 	Namespace string `json:"namespace"`
 
-	// uid is its UID.
+	// uid is the UID of the pod.
 	// +required
 	UID types.UID `json:"uid"`
 
-	// IP is its IP address.
+	// IP is the IP address of the pod.
 	// +required
 	IP string `json:"IP"`
 
-	// probes are the probes, of all PodProbeMarkers that select the pod.
+	// probes are the probes from all PodProbeMarkers that select the pod.
 	// +optional
 	// +listType=atomic
 	Probes []ContainerProbe `json:"probes,omitempty"`
@@ -40,71 +40,71 @@ type PodProbe struct {
 
 // ContainerProbe is a probe of one container.
 type ContainerProbe struct {
-	// name is that of the PodProbeMarker and of its probe, as marker#probe.
+	// name consists of the names of the PodProbeMarker and its probe, as marker#probe.
 	// +required
 	Name string `json:"name"`
 
-	// containerName is the container that is probed.
+	// containerName is the name of the container to probe.
 	// +required
 	ContainerName string `json:"containerName"`
 
-	// probe says how. Ports are numbers.
+	// probe is the probe to run. Its ports are numbers.
 	// +required
 	Probe corev1.Probe `json:"probe"`
 }
 
-// NodePodProbeStatus is the most recently observed state of a NodePodProbe. The node daemon writes it.
+// NodePodProbeStatus is the most recently observed state of a NodePodProbe. It is written by the node daemon.
 type NodePodProbeStatus struct {
-	// podProbeStatuses are the results by pod, each once.
+	// podProbeStatuses are the results by pod. Each pod is listed once.
 	// +optional
 	// +listType=atomic
 	PodProbeStatuses []PodProbeStatus `json:"podProbeStatuses,omitempty"`
 }
 
-// PodProbeStatus is what the probes of a pod have found.
+// PodProbeStatus contains the results of the probes of a pod.
 type PodProbeStatus struct {
 	// name is the name of the pod.
 	// +required
 	Name string `json:"name"`
 
-	// namespace is its namespace.
+	// namespace is the namespace of the pod.
 	// +required
 	Namespace string `json:"namespace"`
 
-	// uid is its UID.
+	// uid is the UID of the pod.
 	// +required
 	UID types.UID `json:"uid"`
 
-	// probeStates are the results, each probe once.
+	// probeStates are the results of the probes. Each probe is listed once.
 	// +optional
 	// +listType=atomic
 	ProbeStates []ContainerProbeState `json:"probeStates,omitempty"`
 }
 
-// ContainerProbeState is what a probe has found.
+// ContainerProbeState is the result of a probe.
 type ContainerProbeState struct {
-	// name is that of the probe in the spec.
+	// name is the name of the probe in the spec.
 	// +required
 	Name string `json:"name"`
 
-	// state is Succeeded, Failed or Unknown.
+	// state is the result of the probe: Succeeded, Failed or Unknown.
 	// +required
 	State ProbeState `json:"state"`
 
-	// lastProbeTime is when the result was found.
+	// lastProbeTime is the time of the result.
 	// +optional
 	LastProbeTime metav1.Time `json:"lastProbeTime,omitzero"`
 
-	// lastTransitionTime is when the state became what it is.
+	// lastTransitionTime is the last time at which the state changed.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
 
-	// message is what the probe has said, at most 1024 bytes.
+	// message is the output of the probe, with at most 1024 bytes.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// NodePodProbe is what one node probes, and what it has found. It has the name of the node.
+// NodePodProbe lists the probes that one node runs, and their results. It has the name of the node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

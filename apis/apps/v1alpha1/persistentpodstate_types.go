@@ -10,53 +10,55 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.requiredPersistentTopology) || (has(self.preferredPersistentTopology) && size(self.preferredPersistentTopology) > 0)",message="requiredPersistentTopology or preferredPersistentTopology is needed, or no pod is brought back: give the node labels of one of them"
 type PersistentPodStateSpec struct {
-	// targetRef is the workload whose pods are remembered: a StatefulSet of apps or of apps.kruise.io, or a kind in the ConfigMap
-	// kruise-configuration. It can't be changed.
+	// targetRef refers to the workload whose pods are recorded: a StatefulSet of apps or apps.kruise.io, or a kind that is listed in the
+	// ConfigMap kruise-configuration. It is immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef can't be changed: the places belong to its pods. Make another PersistentPodState"
 	TargetRef appsv1beta1.PersistentPodStateTarget `json:"targetRef"`
 
-	// persistentPodAnnotations are annotations of pods that status records.
+	// persistentPodAnnotations lists annotations of pods to record in the status.
 	// +optional
 	// +listType=atomic
 	PersistentPodAnnotations []appsv1beta1.PersistentPodAnnotation `json:"persistentPodAnnotations,omitempty"`
 
-	// requiredPersistentTopology are labels of nodes: a new pod runs only on a node with the values that the node of the former
-	// one had.
+	// requiredPersistentTopology lists node labels. A new pod runs only on nodes whose labels have the values that the node of the previous
+	// pod had.
 	// +optional
 	RequiredPersistentTopology *NodeTopologyTerm `json:"requiredPersistentTopology,omitempty"`
 
-	// preferredPersistentTopology are likewise labels of nodes that the scheduler prefers.
+	// preferredPersistentTopology lists node labels. The scheduler prefers nodes whose labels have the values that the node of the previous
+	// pod had.
 	// +optional
 	// +listType=atomic
 	PreferredPersistentTopology []PreferredTopologyTerm `json:"preferredPersistentTopology,omitempty"`
 
-	// persistentPodStateRetentionPolicy is how long a pod is remembered. Default WhenScaled.
+	// persistentPodStateRetentionPolicy is how long the state of a pod is kept. WhenScaled drops it when the pod is gone and its ordinal is no
+	// longer wanted. WhenDeleted keeps it until the workload is deleted. Defaults to WhenScaled.
 	// +optional
 	PersistentPodStateRetentionPolicy appsv1beta1.PersistentPodStateRetentionPolicy `json:"persistentPodStateRetentionPolicy,omitempty"`
 }
 
-// NodeTopologyTerm are labels of nodes.
+// NodeTopologyTerm lists node labels.
 type NodeTopologyTerm struct {
-	// nodeTopologyKeys are the keys of labels. A label that the node of a pod does not have is not recorded.
+	// nodeTopologyKeys are the keys of the labels. A label that the node of a pod doesn't have is not recorded.
 	// +required
 	// +listType=atomic
 	NodeTopologyKeys []string `json:"nodeTopologyKeys"`
 }
 
-// PreferredTopologyTerm are labels of nodes with a weight.
+// PreferredTopologyTerm lists node labels with a weight.
 type PreferredTopologyTerm struct {
-	// weight is from 1 to 100, as of a preferred node affinity. One of 0 has no effect.
+	// weight is the weight of the preferred node affinity term, in the range 1-100. A term with weight 0 has no effect.
 	// +required
 	Weight int32 `json:"weight"`
 
-	// preference are the labels.
+	// preference lists the node labels.
 	// +required
 	Preference NodeTopologyTerm `json:"preference"`
 }
 
-// PersistentPodState remembers on which node each pod of a workload with stable names runs, and brings the next pod of that name
-// back there.
+// PersistentPodState records on which node each pod of a workload with stable names runs, and returns the next pod with the same name to
+// that node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

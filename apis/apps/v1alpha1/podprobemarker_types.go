@@ -9,11 +9,11 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",message="selector can't be changed: pods that it no longer selects would keep what the probes have written. Make another PodProbeMarker"
 type PodProbeMarkerSpec struct {
-	// selector selects the pods of the namespace that are probed. It may not be empty, and can't be changed.
+	// selector selects the pods in the namespace to probe. It must not be empty. It is immutable.
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// probes are what is probed in each pod.
+	// probes are the probes to run in each pod.
 	// +required
 	// +kubebuilder:validation:MinItems=1
 	// +listType=map
@@ -23,65 +23,66 @@ type PodProbeMarkerSpec struct {
 
 // PodContainerProbe is a probe of one container.
 type PodContainerProbe struct {
-	// name is the name of the probe. It may not contain '#'.
+	// name is the name of the probe. It must not contain '#'.
 	// +required
 	Name string `json:"name"`
 
-	// containerName is the container that is probed, or an init container that keeps running.
+	// containerName is the name of the container to probe. It can be an init container that keeps running.
 	// +required
 	ContainerName string `json:"containerName"`
 
-	// probe says how: one of exec, httpGet, tcpSocket and grpc. Numbers below 1 act as 1, also failureThreshold.
+	// probe is the probe to run. It has one of exec, httpGet, tcpSocket and grpc. Numbers below 1 count as 1, including failureThreshold.
 	// +required
 	Probe corev1.Probe `json:"probe"`
 
-	// markerPolicy are the labels and annotations that the pod has in each state.
+	// markerPolicy lists the labels and annotations that are set on the pod in each state.
 	// +optional
 	// +listType=map
 	// +listMapKey=state
 	MarkerPolicy []ProbeMarkerPolicy `json:"markerPolicy,omitempty"`
 
-	// podConditionType is the type of the pod condition that has the result: True for Succeeded, False for anything else.
+	// podConditionType is the type of the pod condition that shows the result. It is True if the state is Succeeded, and False otherwise.
 	// +optional
 	PodConditionType string `json:"podConditionType,omitempty"`
 }
 
-// ProbeMarkerPolicy are labels and annotations that pods have while a probe is in a state. Those of the other state are removed.
+// ProbeMarkerPolicy contains the labels and annotations that are set on pods while a probe is in a state. Those of the other state are
+// removed.
 type ProbeMarkerPolicy struct {
-	// state is Succeeded or Failed.
+	// state is the state of the probe: Succeeded or Failed.
 	// +required
 	// +kubebuilder:validation:Enum=Succeeded;Failed
 	State ProbeState `json:"state"`
 
-	// labels are the labels.
+	// labels are the labels to set.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are the annotations.
+	// annotations are the annotations to set.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// ProbeState is what a probe has found.
+// ProbeState is the result of a probe.
 type ProbeState string
 
 // States of probes.
 const (
-	// ProbeSucceeded: the last successThreshold probes have succeeded.
+	// ProbeSucceeded means that the last successThreshold probes succeeded.
 	ProbeSucceeded ProbeState = "Succeeded"
-	// ProbeFailed: the last failureThreshold probes have failed, or the container does not run.
+	// ProbeFailed means that the last failureThreshold probes failed, or that the container isn't running.
 	ProbeFailed ProbeState = "Failed"
-	// ProbeUnknown: the container has been started, and was not probed yet.
+	// ProbeUnknown means that the container has started but has not been probed yet.
 	ProbeUnknown ProbeState = "Unknown"
 )
 
 // PodProbeMarkerStatus is the most recently observed state of a PodProbeMarker.
 type PodProbeMarkerStatus struct {
-	// observedGeneration is the generation that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +required
 	ObservedGeneration int64 `json:"observedGeneration"`
 
-	// matchedPods is how many pods are selected that are scheduled, have been initialized and have not ended.
+	// matchedPods is the number of selected pods that are scheduled and initialized and have not ended.
 	// +optional
 	MatchedPods int64 `json:"matchedPods,omitempty"`
 
@@ -92,7 +93,7 @@ type PodProbeMarkerStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// PodProbeMarker has containers of pods probed, and writes the results to the pods: as a condition, labels and annotations.
+// PodProbeMarker probes containers of pods and writes the results to the pods, as a condition, labels and annotations.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

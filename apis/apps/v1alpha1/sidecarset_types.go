@@ -9,19 +9,21 @@ import (
 
 // SidecarSetSpec is the desired state of a SidecarSet.
 type SidecarSetSpec struct {
-	// selector selects the pods that get the sidecars, by their labels. It must not be empty.
+	// selector selects the pods that get the sidecars by their labels. It must not be empty.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// namespace is the only namespace with such pods. It counts more than namespaceSelector, and becomes one in v1beta1.
+	// namespace is the only namespace in which pods are selected. It takes precedence over namespaceSelector, and is converted to one in
+	// v1beta1.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// namespaceSelector selects the namespaces of these pods, by the labels of the namespaces. Unset: all.
+	// namespaceSelector selects the namespaces of these pods by the labels of the namespaces. If unset, all namespaces are selected.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// initContainers are added to the init containers of a pod when it is created. One with restartPolicy Always is a native sidecar.
+	// initContainers are added to the init containers of a pod when it is created. An init container with restartPolicy Always is a native
+	// sidecar.
 	// +optional
 	// +listType=atomic
 	InitContainers []appsv1beta1.SidecarContainer `json:"initContainers,omitempty"`
@@ -31,36 +33,37 @@ type SidecarSetSpec struct {
 	// +listType=atomic
 	Containers []appsv1beta1.SidecarContainer `json:"containers,omitempty"`
 
-	// volumes are those that the sidecars may mount. A pod gets those that a sidecar mounts.
+	// volumes are the volumes that the sidecars may mount. A pod gets only the volumes that one of its sidecars mounts.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Volumes []corev1.Volume `json:"volumes,omitempty"`
 
-	// updateStrategy is how the sidecars of pods that exist are updated.
+	// updateStrategy configures how the sidecars of existing pods are updated.
 	// +optional
 	UpdateStrategy appsv1beta1.SidecarSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// injectionStrategy is which revision new pods get.
+	// injectionStrategy configures which revision new pods get.
 	// +optional
 	InjectionStrategy appsv1beta1.SidecarSetInjectionStrategy `json:"injectionStrategy,omitempty"`
 
-	// imagePullSecrets are added to those of a pod when it is created. The Secrets must exist in the pod's namespace.
+	// imagePullSecrets are added to the imagePullSecrets of a pod when it is created. The Secrets must exist in the pod's namespace.
 	// +optional
 	// +listType=atomic
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// revisionHistoryLimit is how many ControllerRevisions are kept, with the present one and beside those that pods have. Default 10.
+	// revisionHistoryLimit is the number of ControllerRevisions to keep, including the current one but not those that pods use. Defaults to
+	// 10.
 	// +optional
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// patchPodMetadata are annotations that a pod gets with the sidecars.
+	// patchPodMetadata are annotations that are added to a pod together with the sidecars.
 	// +optional
 	// +listType=atomic
 	PatchPodMetadata []appsv1beta1.SidecarSetPatchPodMetadata `json:"patchPodMetadata,omitempty"`
 }
 
-// SidecarSet adds containers to pods when they are created, and updates these containers.
+// SidecarSet adds containers to pods when they are created, and updates these containers later.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster

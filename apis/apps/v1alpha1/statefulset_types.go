@@ -22,31 +22,32 @@ type StatefulSetSpec struct {
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template describes the pods to create (a PodTemplateSpec). Its restartPolicy must be Always. Changing it makes a new
-	// revision, which is rolled out according to updateStrategy.
+	// template describes the pods to create, as a PodTemplateSpec. Its restartPolicy must be Always. Changing it creates a new revision, which
+	// is rolled out according to updateStrategy.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim), named
+	// volumeClaimTemplates are the PVCs that are created for each pod, as a list of PersistentVolumeClaims. They are named
 	// <template>-<statefulset>-<ordinal>.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
-	// serviceName is the headless Service that gives the pods their DNS names; it becomes their subdomain. It can't be changed.
+	// serviceName is the name of the headless Service that provides the DNS names of the pods. It becomes their subdomain. It is immutable.
 	// +optional
 	ServiceName string `json:"serviceName,omitempty"`
 
-	// podManagementPolicy is OrderedReady (default: pods are created and removed one after another, each when those before it
-	// are available) or Parallel. It can't be changed.
+	// podManagementPolicy is how pods are created and deleted when the StatefulSet is scaled. With OrderedReady, this happens one pod at a
+	// time, each when its predecessors are available. With Parallel, pods don't wait for each other. It is immutable. Defaults to
+	// OrderedReady.
 	// +optional
 	// +kubebuilder:validation:Enum=OrderedReady;Parallel;""
 	PodManagementPolicy appsv1.PodManagementPolicyType `json:"podManagementPolicy,omitempty"`
 
-	// updateStrategy is how pods are updated to the revision of template.
+	// updateStrategy configures how pods are updated to the revision of template.
 	// +optional
 	UpdateStrategy appsv1beta1.StatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
@@ -56,8 +57,8 @@ type StatefulSetSpec struct {
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
-// StatefulSet runs pods that have a stable name, a stable ordinal and PVCs of their own. It updates them in
-// place where only images or metadata change. v1beta1 can skip ordinals, resize PVCs and hold pods by hooks.
+// StatefulSet runs pods with stable names, stable ordinals and their own PVCs. It updates them in place if only images or metadata change.
+// v1beta1 can also skip ordinals, resize PVCs and hold pods with hooks.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=sts;asts

@@ -73,7 +73,7 @@ type NodeTopologyTerm struct {
 
 // PreferredTopologyTerm lists node labels with a weight.
 type PreferredTopologyTerm struct {
-	// weight is the weight of the preferred node affinity term. It must be in the range 1-100; 0 has no effect.
+	// weight is the weight of the preferred node affinity term, in the range 1-100. A term with weight 0 has no effect.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Weight int32 `json:"weight"`
