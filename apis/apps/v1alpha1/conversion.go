@@ -9,7 +9,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// Names of the parts in keys.ConversionData. A UnitedDeployment's have the prefix of its template.
+// Names of the parts in keys.ConversionData. The parts of a UnitedDeployment have the prefix of its template.
 const (
 	partUpdate       = "updateStrategy"
 	partClaimReuse   = "enablePVCReuse"
@@ -17,19 +17,19 @@ const (
 	cloneSetTemplate = "cloneSetTemplate."
 )
 
-// typeOfV1beta1 is no type of a CloneSet in v1alpha1, but one of a UnitedDeployment's template.
+// typeOfV1beta1 is not a type of a CloneSet in v1alpha1, but is one in the template of a UnitedDeployment.
 const typeOfV1beta1 = CloneSetUpdateStrategyType(appsv1beta1.CloneSetRollingUpdate)
 
-// CloneSetToHub turns a CloneSet of v1alpha1 into v1beta1:
-//   - updateStrategy, flat, becomes nested: type OnDelete has no rollingUpdate; each other type becomes RollingUpdate with
-//     the podUpdatePolicy of that name, an empty one ReCreate. A value that is no type stays, to be refused: for a
-//     mutating webhook the apiserver converts an object there and back before it applies the schema.
+// CloneSetToHub converts a CloneSet from v1alpha1 to v1beta1:
+//   - The flat updateStrategy becomes a nested one. Type OnDelete has no rollingUpdate. Any other type becomes RollingUpdate with the
+//     podUpdatePolicy of that name; an empty type becomes ReCreate. A value that isn't a type is kept, so that it is rejected: for a
+//     mutating webhook, the apiserver converts an object back and forth before it applies the schema.
 //   - scaleStrategy.enablePVCReuse is the opposite of disablePVCReuse.
-//   - The label keys.CloneSetExcludePreparingDelete with value "true" sets scaleStrategy.excludePreparingDelete, and stays.
-//   - The annotations of the image pre-download become fields and are removed; one that can't be parsed stays, without effect.
+//   - The label keys.CloneSetExcludePreparingDelete with value "true" sets scaleStrategy.excludePreparingDelete, and is kept.
+//   - The annotations of the image pre-download become fields and are removed. Annotations that can't be parsed are kept, without effect.
 //
-// src is not changed, and neither is dst's TypeMeta. An error means that src can't be encoded as JSON, which does not happen
-// to an object that came from the apiserver.
+// It doesn't change src or the TypeMeta of dst. An error means that src can't be encoded as JSON, which doesn't happen for objects that
+// come from the apiserver.
 func CloneSetToHub(_ context.Context, src *CloneSet, dst *appsv1beta1.CloneSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
@@ -42,9 +42,9 @@ func CloneSetToHub(_ context.Context, src *CloneSet, dst *appsv1beta1.CloneSet) 
 	return t.end(&dst.ObjectMeta)
 }
 
-// CloneSetFromHub turns a CloneSet of v1beta1 into v1alpha1, by the reverse rules of CloneSetToHub: OnDelete stays,
-// otherwise the podUpdatePolicy is the type, ReCreate if empty. excludePreparingDelete has no field and is preserved.
-// src is not changed, and neither is dst's TypeMeta; for the error see there.
+// CloneSetFromHub converts a CloneSet from v1beta1 to v1alpha1, with the inverse of the rules of CloneSetToHub: OnDelete stays, and
+// otherwise the type is the podUpdatePolicy, or ReCreate if that is empty. excludePreparingDelete has no field and is preserved. It doesn't
+// change src or the TypeMeta of dst. See CloneSetToHub for the error.
 func CloneSetFromHub(_ context.Context, src *appsv1beta1.CloneSet, dst *CloneSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
@@ -57,12 +57,12 @@ func CloneSetFromHub(_ context.Context, src *appsv1beta1.CloneSet, dst *CloneSet
 	return t.end(&dst.ObjectMeta)
 }
 
-// UnitedDeploymentToHub turns a UnitedDeployment of v1alpha1 into v1beta1. A cloneSetTemplate converts by the rules of
-// CloneSetToHub with its own metadata, where fields of v1beta1 that are set already take precedence; what has to be
-// preserved is on the UnitedDeployment, so that no child gets it. status.updatedRevision comes from status.updateStatus; other
-// fields that only v1alpha1 has in status are dropped, as they are computed.
+// UnitedDeploymentToHub converts a UnitedDeployment from v1alpha1 to v1beta1. A cloneSetTemplate is converted by the rules of CloneSetToHub
+// with its own metadata; fields of v1beta1 that are already set take precedence. What has to be preserved is on the UnitedDeployment, so
+// that its children don't get it. status.updatedRevision comes from status.updateStatus. Other status fields that only v1alpha1 has are
+// dropped, because they are calculated.
 //
-// src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
+// It doesn't change src or the TypeMeta of dst. See CloneSetToHub for the error.
 func UnitedDeploymentToHub(_ context.Context, src *UnitedDeployment, dst *appsv1beta1.UnitedDeployment) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta
@@ -96,9 +96,9 @@ func UnitedDeploymentToHub(_ context.Context, src *UnitedDeployment, dst *appsv1
 	return t.end(&dst.ObjectMeta)
 }
 
-// UnitedDeploymentFromHub turns a UnitedDeployment of v1beta1 into v1alpha1, by the reverse rules of
-// UnitedDeploymentToHub. status.subsetReplicas and status.updateStatus are computed from the rest of the status.
-// src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
+// UnitedDeploymentFromHub converts a UnitedDeployment from v1beta1 to v1alpha1, with the inverse of the rules of UnitedDeploymentToHub.
+// status.subsetReplicas and status.updateStatus are calculated from the rest of the status. It doesn't change src or the TypeMeta of dst.
+// See CloneSetToHub for the error.
 func UnitedDeploymentFromHub(_ context.Context, src *appsv1beta1.UnitedDeployment, dst *UnitedDeployment) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta
@@ -132,7 +132,7 @@ func UnitedDeploymentFromHub(_ context.Context, src *appsv1beta1.UnitedDeploymen
 	return t.end(&dst.ObjectMeta)
 }
 
-// cloneSetToV1beta1 converts the spec and, in place, the metadata of the same object.
+// cloneSetToV1beta1 converts the spec, and the metadata of the same object in place.
 func cloneSetToV1beta1(
 	t *transfer, prefix string, meta *metav1.ObjectMeta, in SubsetCloneSetSpec,
 ) (appsv1beta1.CloneSetSpec, error) {
@@ -175,7 +175,7 @@ func cloneSetToV1beta1(
 	return out, nil
 }
 
-// cloneSetToV1alpha1 converts the spec and, in place, the metadata of the same object.
+// cloneSetToV1alpha1 converts the spec, and the metadata of the same object in place.
 func cloneSetToV1alpha1(
 	t *transfer, prefix string, meta *metav1.ObjectMeta, in appsv1beta1.CloneSetSpec,
 ) (SubsetCloneSetSpec, error) {
@@ -217,8 +217,8 @@ func cloneSetToV1alpha1(
 	return out, nil
 }
 
-// widen turns a CloneSet's spec into the spec of a UnitedDeployment's template, which has more fields. The type
-// RollingUpdate, which only such a template may have, becomes an invalid policy and is so preserved.
+// widen converts the spec of a CloneSet to the spec in a UnitedDeployment's template, which has more fields. The type RollingUpdate, which
+// is allowed only in such a template, becomes an invalid policy, and is preserved in that way.
 func widen(in CloneSetSpec) SubsetCloneSetSpec {
 	var rolling *appsv1beta1.CloneSetRollingUpdateStrategy
 	if in.UpdateStrategy.Type == typeOfV1beta1 {
@@ -238,8 +238,7 @@ func widen(in CloneSetSpec) SubsetCloneSetSpec {
 	}
 }
 
-// narrow is the opposite of widen. The additional fields are empty: no rule sets them, and what was preserved came from a
-// CloneSet.
+// narrow is the inverse of widen. The additional fields are empty: no rule sets them, and preserved values come from a CloneSet.
 func narrow(in SubsetCloneSetSpec) CloneSetSpec {
 	return CloneSetSpec{
 		Replicas:                in.Replicas,

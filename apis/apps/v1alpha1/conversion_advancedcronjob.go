@@ -6,12 +6,12 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// The two versions of AdvancedCronJob differ in imageListPullJobTemplate, which only v1beta1 has.
+// The two versions of AdvancedCronJob differ only in imageListPullJobTemplate, which exists only in v1beta1.
 
 // partCronTemplate is spec.template of an AdvancedCronJob.
 const partCronTemplate = "template"
 
-// AdvancedCronJobToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+// AdvancedCronJobToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func AdvancedCronJobToHub(_ context.Context, src *AdvancedCronJob, dst *appsv1beta1.AdvancedCronJob) error {
 	in := src.DeepCopy()
 	t := begin(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
@@ -24,7 +24,7 @@ func AdvancedCronJobToHub(_ context.Context, src *AdvancedCronJob, dst *appsv1be
 	return t.end(&dst.ObjectMeta)
 }
 
-// AdvancedCronJobFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+// AdvancedCronJobFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func AdvancedCronJobFromHub(_ context.Context, src *appsv1beta1.AdvancedCronJob, dst *AdvancedCronJob) error {
 	in := src.DeepCopy()
 	t := begin(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)

@@ -11,21 +11,20 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Names of a DaemonSet's parts in keys.ConversionData.
+// Names of the parts of a DaemonSet in keys.ConversionData.
 const (
 	partSurge = "surge"
 	partScale = "scaleStrategy"
 )
 
-// scale is how pods are created on nodes that have none: in v1alpha1 by an annotation, of which only the value "true" has an
-// effect.
+// scale is how pods are created on nodes that don't have one. In v1alpha1 it is an annotation, and only the value "true" has an effect.
 type (
 	scaleV1alpha1 struct {
 		Annotation *string `json:"annotation,omitempty"`
 	}
 	scaleV1beta1 struct {
 		Strategy *appsv1beta1.DaemonSetScaleStrategy `json:"strategy,omitempty"`
-		// Annotation has no effect here, but exists.
+		// Annotation may exist here, but has no effect.
 		Annotation *string `json:"annotation,omitempty"`
 	}
 )
@@ -42,13 +41,13 @@ func scaleToV1alpha1(b scaleV1beta1) scaleV1alpha1 {
 		return scaleV1alpha1{Annotation: new("true")}
 	}
 	if b.Annotation != nil && *b.Annotation == "true" {
-		return scaleV1alpha1{} // It would have an effect there.
+		return scaleV1alpha1{} // The annotation would have an effect there.
 	}
 	return scaleV1alpha1{Annotation: b.Annotation}
 }
 
-// surge is the part of a rolling update about a second pod on a node. The rest of it is the same in both versions, and may get
-// defaults meanwhile.
+// surge is the part of a rolling update that concerns the second pod on a node. The rest of the rolling update is the same in both
+// versions, and may get defaults in the meantime.
 type surge struct {
 	Type     appsv1beta1.DaemonSetRollingUpdateType `json:"rollingUpdateType,omitempty"`
 	MaxSurge *intstr.IntOrString                    `json:"maxSurge,omitempty"`
@@ -61,14 +60,14 @@ func surgeOf(r *appsv1beta1.DaemonSetRollingUpdateStrategy) surge {
 	return surge{Type: r.Type, MaxSurge: r.MaxSurge}
 }
 
-// into replaces this part of u by s.
+// into sets this part of u to s.
 func (s surge) into(u *appsv1beta1.DaemonSetUpdateStrategy) {
 	if u.RollingUpdate != nil {
 		u.RollingUpdate.Type, u.RollingUpdate.MaxSurge = s.Type, s.MaxSurge
 	}
 }
 
-// surgingToStandard: Surging is Standard with maxSurge 1 unless that is set.
+// surgingToStandard converts Surging to Standard, with maxSurge 1 unless it is set.
 func surgingToStandard(s surge) surge {
 	if s.Type == appsv1beta1.DaemonSetSurging {
 		return surge{Type: appsv1beta1.DaemonSetStandard, MaxSurge: cmp.Or(s.MaxSurge, new(intstr.FromInt32(1)))}
@@ -78,13 +77,13 @@ func surgingToStandard(s surge) surge {
 
 func sameSurge(s surge) surge { return s }
 
-// DaemonSetToHub turns a DaemonSet of v1alpha1 into v1beta1:
-//   - The annotation keys.DaemonSetProgressiveCreate with value "true" sets scaleStrategy.partitionedScaling and is
-//     removed; with another value it stays, without effect.
+// DaemonSetToHub converts a DaemonSet from v1alpha1 to v1beta1:
+//   - The annotation keys.DaemonSetProgressiveCreate with value "true" sets scaleStrategy.partitionedScaling and is removed. With any
+//     other value it is kept, without effect.
 //   - rollingUpdateType Surging becomes Standard with maxSurge 1, unless maxSurge is set.
-//   - status.daemonSetHash is status.updateRevision.
+//   - status.daemonSetHash becomes status.updateRevision.
 //
-// src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
+// It doesn't change src or the TypeMeta of dst. See CloneSetToHub for the error.
 func DaemonSetToHub(_ context.Context, src *DaemonSet, dst *appsv1beta1.DaemonSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status.DaemonSetStatus
@@ -113,9 +112,8 @@ func DaemonSetToHub(_ context.Context, src *DaemonSet, dst *appsv1beta1.DaemonSe
 	return t.end(&dst.ObjectMeta)
 }
 
-// DaemonSetFromHub turns a DaemonSet of v1beta1 into v1alpha1, by the reverse rules of DaemonSetToHub. An annotation
-// that has no effect in v1beta1 does not get one. src is not changed, and neither is dst's TypeMeta; for the
-// error see CloneSetToHub.
+// DaemonSetFromHub converts a DaemonSet from v1beta1 to v1alpha1, with the inverse of the rules of DaemonSetToHub. An annotation without
+// effect in v1beta1 doesn't get an effect. It doesn't change src or the TypeMeta of dst. See CloneSetToHub for the error.
 func DaemonSetFromHub(_ context.Context, src *appsv1beta1.DaemonSet, dst *DaemonSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta

@@ -21,8 +21,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// One property for all kinds and both directions: converting there and back gives the same object, and leaves no preserved
-// data behind. TestRoundTrips draws objects; the fuzz tests look for draws that break it.
+// One property for all kinds and both directions: converting an object back and forth returns the same object, and leaves no preserved data
+// behind. TestRoundTrips draws objects; the fuzz tests search for draws that violate the property.
 
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
@@ -105,18 +105,18 @@ func FuzzUnitedDeploymentToHubAndBack(f *testing.F)     { fuzz(f, unitedDeployme
 func FuzzWorkloadSpreadFromHubAndBack(f *testing.F)     { fuzz(f, workloadSpreadFromHubAndBack) }
 func FuzzWorkloadSpreadToHubAndBack(f *testing.F)       { fuzz(f, workloadSpreadToHubAndBack) }
 
-// fuzz starts from inputs that are long enough for whole objects; a draw that runs out of input tests nothing.
+// fuzz starts with inputs that are long enough for whole objects, because a draw that runs out of input tests nothing.
 func fuzz(f *testing.F, law func(*rapid.T)) {
 	f.Helper()
 	for seed := range byte(16) {
 		input := make([]byte, 4<<10)
-		_, _ = rand.NewChaCha8([32]byte{seed}).Read(input) // It never fails.
+		_, _ = rand.NewChaCha8([32]byte{seed}).Read(input) // Read never fails.
 		f.Add(input)
 	}
 	f.Fuzz(rapid.MakeFuzz(law))
 }
 
-// conversion is from one version of a kind to the other.
+// conversion converts one version of a kind to the other.
 type conversion[A, B any] func(context.Context, *A, *B) error
 
 // fromHubAndBack is the property for an object of v1beta1.
@@ -128,7 +128,7 @@ func fromHubAndBack[Hub, Spoke any](t *rapid.T, in *Hub, from conversion[Hub, Sp
 	require.Empty(t, cmp.Diff(wire(t, in), wire(t, &back)))
 }
 
-// toHubAndBack is the property for an object of v1alpha1: besides, a write without an edit must not change what is stored.
+// toHubAndBack is the property for an object of v1alpha1. In addition, a write without an edit must not change the stored object.
 func toHubAndBack[Hub, Spoke any](t *rapid.T, in *Spoke, from conversion[Hub, Spoke], to conversion[Spoke, Hub]) {
 	var there, again Hub
 	var back Spoke
@@ -392,7 +392,7 @@ func drawSidecarMeta(t *rapid.T) metav1.ObjectMeta {
 	return meta
 }
 
-// drawSidecarNamespaces draws selectors, some of which mean the same as a namespace.
+// drawSidecarNamespaces draws selectors. Some of them are equivalent to a namespace.
 func drawSidecarNamespaces(t *rapid.T) *metav1.LabelSelector {
 	return drawPtr(t, rapid.Custom(func(t *rapid.T) metav1.LabelSelector {
 		key := rapid.SampledFrom([]string{corev1.LabelMetadataName, "team"}).Draw(t, "label")
@@ -525,7 +525,7 @@ func unitedDeploymentToHubAndBack(t *rapid.T) {
 	toHubAndBack(t, in, UnitedDeploymentFromHub, UnitedDeploymentToHub)
 }
 
-// wire encodes and decodes an object: what JSON does not distinguish becomes equal.
+// wire encodes and decodes an object, so that values that JSON doesn't distinguish become equal.
 func wire[T any](t *rapid.T, in *T) *T {
 	raw, err := json.Marshal(in)
 	require.NoError(t, err)
@@ -565,7 +565,7 @@ func intOrString() *rapid.Generator[intstr.IntOrString] {
 	)
 }
 
-// word is a string with what JSON has to escape.
+// word draws strings, some of which JSON has to escape.
 func word() *rapid.Generator[string] {
 	return rapid.SampledFrom([]string{"", "a", "b-1", "<&>", "\"\\", "\u2028é", "\x00"})
 }

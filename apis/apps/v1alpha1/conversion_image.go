@@ -6,41 +6,41 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// The two versions of ImagePullJob and ImageListPullJob are the same. Those of NodeImage differ in pullSecrets[].mode, which only
-// v1beta1 has, and which is kept beside the object.
+// The two versions of ImagePullJob and ImageListPullJob are the same. The versions of NodeImage differ in pullSecrets[].mode, which exists
+// only in v1beta1 and is preserved in an annotation.
 
 // partPullSecrets are the pull secrets of all images of a NodeImage.
 const partPullSecrets = "pullSecrets"
 
-// ImagePullJobToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+// ImagePullJobToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func ImagePullJobToHub(_ context.Context, src *ImagePullJob, dst *appsv1beta1.ImagePullJob) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Spec, dst.Status = in.ObjectMeta, in.Spec, in.Status
 	return nil
 }
 
-// ImagePullJobFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+// ImagePullJobFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func ImagePullJobFromHub(_ context.Context, src *appsv1beta1.ImagePullJob, dst *ImagePullJob) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Spec, dst.Status = in.ObjectMeta, in.Spec, in.Status
 	return nil
 }
 
-// ImageListPullJobToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+// ImageListPullJobToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func ImageListPullJobToHub(_ context.Context, src *ImageListPullJob, dst *appsv1beta1.ImageListPullJob) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Spec, dst.Status = in.ObjectMeta, in.Spec, in.Status
 	return nil
 }
 
-// ImageListPullJobFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+// ImageListPullJobFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func ImageListPullJobFromHub(_ context.Context, src *appsv1beta1.ImageListPullJob, dst *ImageListPullJob) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Spec, dst.Status = in.ObjectMeta, in.Spec, in.Status
 	return nil
 }
 
-// NodeImageToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+// NodeImageToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func NodeImageToHub(_ context.Context, src *NodeImage, dst *appsv1beta1.NodeImage) error {
 	in := src.DeepCopy()
 	t := begin(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
@@ -64,7 +64,7 @@ func NodeImageToHub(_ context.Context, src *NodeImage, dst *appsv1beta1.NodeImag
 	return t.end(&dst.ObjectMeta)
 }
 
-// NodeImageFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+// NodeImageFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func NodeImageFromHub(_ context.Context, src *appsv1beta1.NodeImage, dst *NodeImage) error {
 	in := src.DeepCopy()
 	t := begin(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)

@@ -146,7 +146,7 @@ func drawListStatus(t *rapid.T) appsv1beta1.ImageListPullJobStatus {
 	}
 }
 
-// B 26: what only v1beta1 has is still there after a write in v1alpha1.
+// B 26: a write in v1alpha1 keeps a field that exists only in v1beta1.
 func TestANodeImageEditedInV1alpha1KeepsTheModeOfItsSecrets(t *testing.T) {
 	t.Parallel()
 	stored := parse[appsv1beta1.NodeImage](t, `{"metadata":{"name":"node-1"},"spec":{"images":{

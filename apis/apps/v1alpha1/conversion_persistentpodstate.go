@@ -6,9 +6,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// The two versions of PersistentPodState differ in one name, keys and nodeTopologyKeys, so nothing has to be kept elsewhere.
+// The two versions of PersistentPodState differ only in the names of one field, keys and nodeTopologyKeys, so that nothing has to be
+// preserved.
 
-// PersistentPodStateToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+// PersistentPodStateToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func PersistentPodStateToHub(_ context.Context, src *PersistentPodState, dst *appsv1beta1.PersistentPodState) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
@@ -30,7 +31,7 @@ func PersistentPodStateToHub(_ context.Context, src *PersistentPodState, dst *ap
 	return nil
 }
 
-// PersistentPodStateFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+// PersistentPodStateFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func PersistentPodStateFromHub(_ context.Context, src *appsv1beta1.PersistentPodState, dst *PersistentPodState) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status

@@ -11,27 +11,28 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// The snapshot of containers and the time since when the pod is not ready are annotations in v1alpha1 and part of the status in v1beta1.
-// The other conditions are in the status of both.
+// The snapshot of containers and the time since when the pod is not ready are annotations in v1alpha1, and part of the status in v1beta1.
+// The other conditions are in the status of both versions.
 
-// partRecreate is what the two versions of ContainerRecreateRequest have in different places.
+// partRecreate is the part of a ContainerRecreateRequest that is in different places in the two versions.
 const partRecreate = "recreate"
 
-// recreateHub is that part in v1beta1.
+// recreateHub is this part in v1beta1.
 type recreateHub struct {
 	Snapshot   []appsv1beta1.ContainerStatusSnapshot `json:"snapshot,omitempty"`
 	Conditions []metav1.Condition                    `json:"conditions,omitempty"`
-	// Annotations are those of v1alpha1, which v1beta1 has as well if they can't be read.
+	// Annotations are the annotations of v1alpha1, which are also kept in v1beta1 if they can't be parsed.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// recreateOld is that part in v1alpha1.
+// recreateOld is this part in v1alpha1.
 type recreateOld struct {
 	Annotations map[string]string  `json:"annotations,omitempty"`
 	Conditions  []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// recreateAnnotations moves the annotations that only v1alpha1 gives a meaning out of the metadata; nil if there is none.
+// recreateAnnotations removes the annotations that have a meaning only in v1alpha1 from the metadata and returns them. It returns nil if
+// there are none.
 func recreateAnnotations(meta *metav1.ObjectMeta) map[string]string {
 	var out map[string]string
 	for _, key := range []string{keys.RecreateStatuses, keys.RecreateUnready} {
@@ -50,7 +51,7 @@ func annotate(meta *metav1.ObjectMeta, annotations map[string]string) {
 	}
 }
 
-// ContainerRecreateRequestToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+// ContainerRecreateRequestToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func ContainerRecreateRequestToHub(_ context.Context, src *ContainerRecreateRequest, dst *appsv1beta1.ContainerRecreateRequest) error {
 	in := src.DeepCopy()
 	t := begin(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
@@ -69,7 +70,7 @@ func ContainerRecreateRequestToHub(_ context.Context, src *ContainerRecreateRequ
 	return t.end(&dst.ObjectMeta)
 }
 
-// ContainerRecreateRequestFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+// ContainerRecreateRequestFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func ContainerRecreateRequestFromHub(_ context.Context, src *appsv1beta1.ContainerRecreateRequest, dst *ContainerRecreateRequest) error {
 	in := src.DeepCopy()
 	t := begin(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)
@@ -89,7 +90,7 @@ func ContainerRecreateRequestFromHub(_ context.Context, src *appsv1beta1.Contain
 	return t.end(&dst.ObjectMeta)
 }
 
-// recreateToHub reads the annotations. One that can't be read stays.
+// recreateToHub parses the annotations. Annotations that can't be parsed are kept.
 func recreateToHub(in recreateOld) recreateHub {
 	var out recreateHub
 	for key, value := range in.Annotations {

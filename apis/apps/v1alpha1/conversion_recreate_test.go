@@ -45,7 +45,7 @@ func containerRecreateRequestToHubAndBack(t *rapid.T) {
 	toHubAndBack(t, in, ContainerRecreateRequestFromHub, ContainerRecreateRequestToHub)
 }
 
-// drawRecreateMeta has annotations of both meanings in any form.
+// drawRecreateMeta draws metadata with the annotations of the status, valid and invalid ones.
 func drawRecreateMeta(t *rapid.T) metav1.ObjectMeta {
 	meta := drawMeta(t)
 	for key, values := range map[string][]string{

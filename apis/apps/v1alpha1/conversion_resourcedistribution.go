@@ -6,9 +6,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// The two versions of ResourceDistribution differ in two names, so nothing has to be kept elsewhere.
+// The two versions of ResourceDistribution differ only in two field names, so that nothing has to be preserved.
 
-// ResourceDistributionToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+// ResourceDistributionToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func ResourceDistributionToHub(_ context.Context, src *ResourceDistribution, dst *appsv1beta1.ResourceDistribution) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta
@@ -29,7 +29,7 @@ func ResourceDistributionToHub(_ context.Context, src *ResourceDistribution, dst
 	return nil
 }
 
-// ResourceDistributionFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+// ResourceDistributionFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func ResourceDistributionFromHub(_ context.Context, src *appsv1beta1.ResourceDistribution, dst *ResourceDistribution) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta

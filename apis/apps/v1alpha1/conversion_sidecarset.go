@@ -17,7 +17,7 @@ const (
 	partCustomVersion = "customVersion"
 )
 
-// namespaces is where the pods of a SidecarSet are.
+// namespaces selects the namespaces of the pods of a SidecarSet.
 type (
 	namespacesV1alpha1 struct {
 		Namespace string                `json:"namespace,omitempty"`
@@ -39,7 +39,7 @@ func namespacesToV1alpha1(b namespacesV1beta1) namespacesV1alpha1 {
 	return namespacesV1alpha1{Selector: b.Selector}
 }
 
-// customVersion is the name of the current revision: a label in v1alpha1, a field in v1beta1, where the label has no meaning.
+// customVersion is the name of the current revision. It is a label in v1alpha1. In v1beta1 it is a field, and the label has no meaning.
 type (
 	customVersionV1alpha1 struct {
 		Label *string `json:"label,omitempty"`
@@ -64,7 +64,7 @@ func customVersionToV1alpha1(b customVersionV1beta1) customVersionV1alpha1 {
 	return customVersionV1alpha1{Label: &b.Version}
 }
 
-// takeCustomVersion removes the label from the metadata, and returns it.
+// takeCustomVersion removes the label from the metadata and returns it.
 func takeCustomVersion(meta *metav1.ObjectMeta) *string {
 	value, ok := meta.Labels[keys.SidecarSetCustomVersion]
 	if !ok {
@@ -80,8 +80,8 @@ func putCustomVersion(meta *metav1.ObjectMeta, value *string) {
 	}
 }
 
-// SidecarSetToHub turns a SidecarSet of v1alpha1 into v1beta1: namespace becomes a namespaceSelector, and the label
-// keys.SidecarSetCustomVersion customVersion. src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
+// SidecarSetToHub converts a SidecarSet from v1alpha1 to v1beta1: namespace becomes a namespaceSelector, and the label
+// keys.SidecarSetCustomVersion becomes customVersion. It doesn't change src or the TypeMeta of dst. See CloneSetToHub for the error.
 func SidecarSetToHub(_ context.Context, src *SidecarSet, dst *appsv1beta1.SidecarSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
@@ -104,8 +104,8 @@ func SidecarSetToHub(_ context.Context, src *SidecarSet, dst *appsv1beta1.Sideca
 	return t.end(&dst.ObjectMeta)
 }
 
-// SidecarSetFromHub turns a SidecarSet of v1beta1 into v1alpha1, by the reverse rules of SidecarSetToHub, except that a
-// namespaceSelector stays one. src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
+// SidecarSetFromHub converts a SidecarSet from v1beta1 to v1alpha1, with the inverse of the rules of SidecarSetToHub, except that a
+// namespaceSelector stays one. It doesn't change src or the TypeMeta of dst. See CloneSetToHub for the error.
 func SidecarSetFromHub(_ context.Context, src *appsv1beta1.SidecarSet, dst *SidecarSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status

@@ -14,7 +14,7 @@ import (
 // partLater is the name of the only part of a StatefulSet in keys.ConversionData.
 const partLater = "laterFields"
 
-// laterFields are the fields that a StatefulSet has only in v1beta1.
+// laterFields are the fields of a StatefulSet that exist only in v1beta1.
 type (
 	laterV1alpha1 struct{}
 	laterV1beta1  struct {
@@ -27,7 +27,7 @@ type (
 	}
 )
 
-// laterToV1beta1 returns the defaults, so that nothing has to be preserved for an object that has only these.
+// laterToV1beta1 returns the defaults, so that nothing has to be preserved for an object that has only defaults.
 func laterToV1beta1(laterV1alpha1) laterV1beta1 {
 	return laterV1beta1{
 		ClaimRetention: &appsv1beta1.StatefulSetClaimRetentionPolicy{
@@ -40,8 +40,8 @@ func laterToV1beta1(laterV1alpha1) laterV1beta1 {
 
 func laterToV1alpha1(laterV1beta1) laterV1alpha1 { return laterV1alpha1{} }
 
-// StatefulSetToHub turns a StatefulSet of v1alpha1 into v1beta1. What v1alpha1 has no field for is restored if it was preserved,
-// and otherwise gets the defaults of v1beta1. src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
+// StatefulSetToHub converts a StatefulSet from v1alpha1 to v1beta1. Fields that don't exist in v1alpha1 are restored if they were
+// preserved, and otherwise get the defaults of v1beta1. It doesn't change src or the TypeMeta of dst. See CloneSetToHub for the error.
 func StatefulSetToHub(_ context.Context, src *StatefulSet, dst *appsv1beta1.StatefulSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
@@ -70,8 +70,8 @@ func StatefulSetToHub(_ context.Context, src *StatefulSet, dst *appsv1beta1.Stat
 	return t.end(&dst.ObjectMeta)
 }
 
-// StatefulSetFromHub turns a StatefulSet of v1beta1 into v1alpha1. What has no field there is preserved, unless it has its
-// default. src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
+// StatefulSetFromHub converts a StatefulSet from v1beta1 to v1alpha1. Fields that don't exist in v1alpha1 are preserved, unless they have
+// their defaults. It doesn't change src or the TypeMeta of dst. See CloneSetToHub for the error.
 func StatefulSetFromHub(_ context.Context, src *appsv1beta1.StatefulSet, dst *StatefulSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status

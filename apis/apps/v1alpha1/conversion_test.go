@@ -43,7 +43,7 @@ func udFromHub(tb testing.TB, in *appsv1beta1.UnitedDeployment) *UnitedDeploymen
 	return out
 }
 
-// parse reads an object as the apiserver would send it.
+// parse parses an object as the apiserver would send it.
 func parse[T any](tb testing.TB, text string) *T {
 	tb.Helper()
 	var out T
@@ -51,8 +51,8 @@ func parse[T any](tb testing.TB, text string) *T {
 	return &out
 }
 
-// TestCloneSetToHubFollowsTheRules compares the strategies and annotations of v1beta1 that a v1alpha1 object gives,
-// without what is kept beside them.
+// TestCloneSetToHubFollowsTheRules compares the strategies and annotations in v1beta1 that result from a v1alpha1 object, without the
+// preserved data.
 func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -268,7 +268,7 @@ func TestCloneSetFromHubFollowsTheRules(t *testing.T) {
 	}
 }
 
-// TestAnEditWinsOverWhatIsKept edits an object in one version and looks at the other.
+// TestAnEditWinsOverWhatIsKept edits an object in one version and checks the other.
 func TestAnEditWinsOverWhatIsKept(t *testing.T) {
 	t.Parallel()
 	stored := parse[appsv1beta1.CloneSet](t, `{"spec":{
@@ -323,7 +323,7 @@ func TestAnEditWinsOverWhatIsKept(t *testing.T) {
 	})
 }
 
-// TestWhatIsKeptIsNotTrusted feeds annotations that the conversion has not written.
+// TestWhatIsKeptIsNotTrusted converts objects with annotations that the conversion didn't write.
 func TestWhatIsKeptIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, value string }{
@@ -345,8 +345,8 @@ func TestWhatIsKeptIsNotTrusted(t *testing.T) {
 	}
 }
 
-// TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment: with fields of v1alpha1 the template would be refused when
-// a subset's CloneSet is created from it.
+// TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment: a template with fields of v1alpha1 would be rejected when a subset's CloneSet is
+// created from it.
 func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 	t.Parallel()
 	const frame = `{"metadata":{"name":"web"},"spec":{"template":{"cloneSetTemplate":`
@@ -429,8 +429,7 @@ func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 	}
 }
 
-// TestStoredTemplateKeepsItsBytes: a template that comes back from a read in v1alpha1 in another form would be a new
-// revision.
+// TestStoredTemplateKeepsItsBytes: a template that a read in v1alpha1 returns in a different form would be a new revision.
 func TestStoredTemplateKeepsItsBytes(t *testing.T) {
 	t.Parallel()
 	stored := parse[appsv1beta1.UnitedDeployment](t, `{"spec":{"template":{"cloneSetTemplate":{"metadata":{"labels":{"app":"web"}},
@@ -445,7 +444,7 @@ func TestStoredTemplateKeepsItsBytes(t *testing.T) {
 	require.Equal(t, string(want), string(got))
 }
 
-// TestUnschedulableLastSeconds: OpenKruise 1.8 has this field, and stores it.
+// TestUnschedulableLastSeconds: OpenKruise 1.8 has this field and stores it.
 func TestUnschedulableLastSeconds(t *testing.T) {
 	t.Parallel()
 	adaptive := func(fields string) *UnitedDeployment {
@@ -466,7 +465,7 @@ func TestUnschedulableLastSeconds(t *testing.T) {
 	require.Equal(t, new(int32(60)), both.Spec.Topology.ScheduleStrategy.Adaptive.UnschedulableDuration, "as in OpenKruise 1.9")
 }
 
-// TestUnitedDeploymentStatus covers the fields that v1alpha1 computes.
+// TestUnitedDeploymentStatus covers the fields that are calculated for v1alpha1.
 func TestUnitedDeploymentStatus(t *testing.T) {
 	t.Parallel()
 	in := &appsv1beta1.UnitedDeployment{Status: appsv1beta1.UnitedDeploymentStatus{
@@ -483,7 +482,7 @@ func TestUnitedDeploymentStatus(t *testing.T) {
 	require.Nil(t, udFromHub(t, &appsv1beta1.UnitedDeployment{}).Status.UpdateStatus)
 }
 
-// keptParts returns the names of the parts that are kept.
+// keptParts returns the names of the preserved parts.
 func keptParts(tb testing.TB, annotations map[string]string) []string {
 	tb.Helper()
 	value, ok := annotations[keys.ConversionData]
@@ -498,7 +497,7 @@ func keptParts(tb testing.TB, annotations map[string]string) []string {
 	return names
 }
 
-// selector is any valid selector.
+// selector returns some valid selector.
 func selector() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 }

@@ -4,13 +4,13 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// partDuration is the name of the part of a UnitedDeployment for how long a subset counts as unschedulable.
+// partDuration is the name of the part of a UnitedDeployment that says how long a subset counts as unschedulable.
 const partDuration = "unschedulableDuration"
 
 type (
 	durationV1alpha1 struct {
 		Duration *int32 `json:"duration,omitempty"`
-		// Last is the field of OpenKruise up to 1.8.
+		// Last is the name of the field in OpenKruise up to 1.8.
 		Last *int32 `json:"last,omitempty"`
 	}
 	durationV1beta1 struct {
@@ -46,7 +46,7 @@ func topologyToV1beta1(t *transfer, in *Topology) (appsv1beta1.Topology, error) 
 	return out, err
 }
 
-// topologyToV1alpha1 converts a topology, by the reverse rules: what was written as unschedulableLastSeconds is that again.
+// topologyToV1alpha1 converts a topology with the inverse rules: a value that was written as unschedulableLastSeconds is restored there.
 func topologyToV1alpha1(t *transfer, in *appsv1beta1.Topology) (Topology, error) {
 	out := Topology{
 		Subsets: in.Subsets, Placement: in.Placement, Dependencies: in.Dependencies,

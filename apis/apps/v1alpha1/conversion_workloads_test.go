@@ -40,7 +40,7 @@ func dsFromHub(tb testing.TB, in *appsv1beta1.DaemonSet) *DaemonSet {
 	return out
 }
 
-// #2102, B 6: a write by a tool that knows only v1alpha1 must leave fields that only v1beta1 has.
+// #2102, B 6: a write by a tool that knows only v1alpha1 must keep fields that exist only in v1beta1.
 func TestAStatefulSetEditedInV1alpha1KeepsWhatOnlyV1beta1Says(t *testing.T) {
 	t.Parallel()
 	stored := parse[appsv1beta1.StatefulSet](t, `{"metadata":{"name":"db","annotations":{"mine":"x"}},"spec":{
@@ -140,8 +140,7 @@ func TestDaemonSetToHubFollowsTheRules(t *testing.T) {
 	}
 }
 
-// An object that is applied again and again in v1alpha1, and compared with what comes back, must not differ in the type for a
-// surge.
+// An object that is applied repeatedly in v1alpha1 and compared with the response must not differ in the type for a surge.
 func TestADaemonSetKeepsItsWordForASurgeWhenDefaultsAreFilledIn(t *testing.T) {
 	t.Parallel()
 	in := parse[DaemonSet](t, `{"spec":{"updateStrategy":{"rollingUpdate":{"rollingUpdateType":"Surging"}}}}`)

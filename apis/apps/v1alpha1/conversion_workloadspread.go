@@ -9,13 +9,13 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// The two versions of WorkloadSpread differ in names of node selectors and in the type of conditions, so nothing has to be kept
-// elsewhere.
+// The two versions of WorkloadSpread differ only in the names of node selectors and in the type of conditions, so that nothing has to be
+// preserved.
 
-// reasonUnknown stands in v1beta1, which needs a reason, for none.
+// reasonUnknown replaces an empty reason in v1beta1, which requires a reason.
 const reasonUnknown = "Unknown"
 
-// WorkloadSpreadToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+// WorkloadSpreadToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func WorkloadSpreadToHub(_ context.Context, src *WorkloadSpread, dst *appsv1beta1.WorkloadSpread) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta
@@ -55,7 +55,7 @@ func WorkloadSpreadToHub(_ context.Context, src *WorkloadSpread, dst *appsv1beta
 	return nil
 }
 
-// WorkloadSpreadFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+// WorkloadSpreadFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func WorkloadSpreadFromHub(_ context.Context, src *appsv1beta1.WorkloadSpread, dst *WorkloadSpread) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta
@@ -95,7 +95,7 @@ func WorkloadSpreadFromHub(_ context.Context, src *appsv1beta1.WorkloadSpread, d
 	return nil
 }
 
-// each converts a list; no list stays none.
+// each converts a list. A nil list stays nil.
 func each[A, B any](list []A, convert func(A) B) []B {
 	if list == nil {
 		return nil

@@ -10,25 +10,24 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// kept is the value of keys.ConversionData: the parts of an object that can't be expressed in the version that it is on.
+// kept is the value of keys.ConversionData: the parts of an object that can't be expressed in the version that the annotation is on.
 //
 //	{"words":"v1beta1","parts":{"excludePreparingDelete":{"was":{"exclude":true},"as":{}}}}
 //
-// on a v1alpha1 object means: excludePreparingDelete was true in v1beta1, and is restored as long as v1alpha1 does not set
-// it.
+// On a v1alpha1 object this means that excludePreparingDelete was true in v1beta1, and is restored as long as v1alpha1 doesn't set it.
 type kept struct {
-	// Words is the version that Was of each part is in. If it is this object's own version, a user has copied the value from an
-	// object in the other one, and it is dropped.
+	// Words is the version that Was of each part is in. If it is the version of this object, a user has copied the value from an object in the
+	// other version, and it is dropped.
 	Words string `json:"words"`
-	// Parts are by name.
+	// Parts are the parts by name.
 	Parts map[string]keptPart `json:"parts"`
 }
 
 // keptPart is one part of an object.
 type keptPart struct {
-	// Was is the part as it was in the version converted from.
+	// Was is the part in the version that was converted.
 	Was json.RawMessage `json:"was"`
-	// As is what it was converted to.
+	// As is the result of the conversion.
 	As json.RawMessage `json:"as"`
 }
 
@@ -38,11 +37,11 @@ const (
 	wordsV1beta1  = "v1beta1"
 )
 
-// transfer is one conversion: what was preserved before, and what has to be preserved from now on.
+// transfer is one conversion: the parts that were preserved before it, and those that have to be preserved after it.
 type transfer struct{ in, out kept }
 
-// begin removes what is preserved for version to from the metadata. An unreadable value is dropped: refusing it would make the
-// object, and each list that it is in, unreadable in one version.
+// begin removes the parts that are preserved for version to from the metadata. A value that can't be parsed is dropped: an error would make
+// the object, and each list that contains it, unreadable in one version.
 func begin(meta *metav1.ObjectMeta, from, to string) *transfer {
 	t := &transfer{out: kept{Words: from, Parts: map[string]keptPart{}}}
 	value, ok := meta.Annotations[keys.ConversionData]
@@ -57,7 +56,7 @@ func begin(meta *metav1.ObjectMeta, from, to string) *transfer {
 	return t
 }
 
-// end writes what has to be preserved into the metadata. The error is of encoding/json.
+// end writes the parts that have to be preserved to the metadata. The error is from encoding/json.
 func (t *transfer) end(meta *metav1.ObjectMeta) error {
 	if len(t.out.Parts) == 0 {
 		return nil
@@ -73,8 +72,8 @@ func (t *transfer) end(meta *metav1.ObjectMeta) error {
 	return nil
 }
 
-// convert converts part a to the other version: to what it was there, if a is still what that was converted to, otherwise
-// by the rule to. What the rule back would not restore is preserved. The error is of encoding/json.
+// convert converts part a to the other version. If a is unchanged since it was converted from the other version, the original is restored;
+// otherwise the rule to applies. The part is preserved if the rule back would not restore it. The error is from encoding/json.
 func convert[A, B any](t *transfer, name string, a A, to func(A) B, back func(B) A) (B, error) {
 	b := to(a)
 	if p, ok := t.in.Parts[name]; ok && equal(p.As, a) {
@@ -98,7 +97,7 @@ func convert[A, B any](t *transfer, name string, a A, to func(A) B, back func(B)
 	return b, nil
 }
 
-// equal returns whether raw is value in JSON. It decodes raw into the type first, so that order and formatting don't matter.
+// equal reports whether raw is the JSON of value. It decodes raw first, so that order and formatting don't matter.
 func equal[T any](raw json.RawMessage, value T) bool {
 	var read T
 	if json.Unmarshal(raw, &read) != nil {
@@ -109,7 +108,7 @@ func equal[T any](raw json.RawMessage, value T) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// without returns m without key; nil if nothing is left.
+// without returns m without key. It returns nil if nothing is left.
 func without(m map[string]string, key string) map[string]string {
 	m = maps.Clone(m)
 	delete(m, key)

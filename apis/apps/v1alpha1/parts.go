@@ -13,26 +13,25 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// This file has the three parts of a CloneSet that differ between the versions, each as a pair of structs and the
-// rules between them. They apply to a CloneSet and to a UnitedDeployment's template of one.
+// This file contains the three parts of a CloneSet that differ between the versions. Each is a pair of structs with the rules between them.
+// They apply to CloneSets and to the cloneSetTemplate of a UnitedDeployment.
 
 // update is how pods are updated to a new revision.
 type (
 	updateV1alpha1 struct {
 		Strategy SubsetCloneSetUpdateStrategy `json:"strategy"`
-		// Annotations are those of the image pre-download.
+		// Annotations are the annotations of the image pre-download.
 		Annotations map[string]string `json:"annotations,omitempty"`
 	}
 	updateV1beta1 struct {
 		Strategy appsv1beta1.CloneSetUpdateStrategy `json:"strategy"`
-		// Annotations are those of the image pre-download that have no effect here, but exist.
+		// Annotations are the annotations of the image pre-download that exist here but have no effect.
 		Annotations map[string]string `json:"annotations,omitempty"`
 	}
 )
 
-// updateToV1beta1: OnDelete has no rollingUpdate. Each other type is RollingUpdate with the podUpdatePolicy of that
-// name, ReCreate if there is none; an invalid value stays, to be refused. Annotations of the image pre-download become
-// fields.
+// updateToV1beta1 applies these rules: OnDelete has no rollingUpdate. Any other type becomes RollingUpdate with the podUpdatePolicy of that
+// name, or ReCreate if it is empty. An invalid value is kept, so that it is rejected. Annotations of the image pre-download become fields.
 func updateToV1beta1(a updateV1alpha1) updateV1beta1 {
 	flat := a.Strategy.CloneSetUpdateStrategy
 	annotations, preDownload := readPreDownload(a.Annotations)
@@ -67,10 +66,10 @@ func updateToV1beta1(a updateV1alpha1) updateV1beta1 {
 	}
 }
 
-// updateToV1alpha1: OnDelete stays, otherwise the podUpdatePolicy is the type, ReCreate if empty. Fields of the image
-// pre-download become annotations.
+// updateToV1alpha1 applies these rules: OnDelete stays, and otherwise the type is the podUpdatePolicy, or ReCreate if that is empty. Fields
+// of the image pre-download become annotations.
 func updateToV1alpha1(b updateV1beta1) updateV1alpha1 {
-	// What has no effect in v1beta1 would have one here.
+	// Annotations without effect in v1beta1 would have one here.
 	annotations, _ := readPreDownload(b.Annotations)
 	a := updateV1alpha1{Annotations: annotations}
 	flat := &a.Strategy.CloneSetUpdateStrategy
@@ -93,7 +92,7 @@ func updateToV1alpha1(b updateV1beta1) updateV1alpha1 {
 	return a
 }
 
-// overlay sets onto r each field that over sets.
+// overlay copies each field that is set in over to r.
 func overlay(r, over *appsv1beta1.CloneSetRollingUpdateStrategy) {
 	if over.Partition != nil {
 		r.Partition = over.Partition
@@ -121,8 +120,8 @@ func overlay(r, over *appsv1beta1.CloneSetRollingUpdateStrategy) {
 	}
 }
 
-// claimReuse is whether PVCs of lost pods are used again. The defaults differ on purpose: a v1alpha1 object that does not
-// set it has always had reuse, a v1beta1 one has not.
+// claimReuse is whether the PVCs of lost pods are reused. The defaults differ on purpose: a v1alpha1 object that doesn't set it has always
+// reused PVCs, a v1beta1 object has not.
 type (
 	claimReuseV1alpha1 struct {
 		Disable bool  `json:"disable,omitempty"`
@@ -144,7 +143,7 @@ func claimReuseToV1alpha1(b claimReuseV1beta1) claimReuseV1alpha1 {
 	return claimReuseV1alpha1{Disable: !b.Enable}
 }
 
-// exclude is whether pods held by a preDelete hook count. Both versions have the label, and it is not touched.
+// exclude is whether pods that a preDelete hook holds are excluded from the count. Both versions have the label, which isn't changed.
 type (
 	excludeV1alpha1 struct {
 		Label   *string `json:"label,omitempty"`
@@ -174,14 +173,14 @@ func excludeLabel(meta *metav1.ObjectMeta) *string {
 	return nil
 }
 
-// preDownload is the content of the annotations of the image pre-download; nil where they are missing or invalid.
+// preDownload is the content of the annotations of the image pre-download. Fields are nil if their annotation is missing or invalid.
 type preDownload struct {
 	parallelism         *intstr.IntOrString
 	timeoutSeconds      *int32
 	minUpdatedReadyPods *int32
 }
 
-// preDownloadAnnotations returns those annotations of the image pre-download that m has.
+// preDownloadAnnotations returns the annotations of the image pre-download in m.
 func preDownloadAnnotations(m map[string]string) map[string]string {
 	var own map[string]string
 	for _, key := range []string{
@@ -194,7 +193,7 @@ func preDownloadAnnotations(m map[string]string) map[string]string {
 	return own
 }
 
-// replacePreDownload returns m with those annotations of the image pre-download that own has, and no other.
+// replacePreDownload returns m with the annotations of the image pre-download replaced by those in own.
 func replacePreDownload(m, own map[string]string) map[string]string {
 	for key := range preDownloadAnnotations(m) {
 		m = without(m, key)
@@ -205,7 +204,7 @@ func replacePreDownload(m, own map[string]string) map[string]string {
 	return m
 }
 
-// readPreDownload returns the content of annotations, and the ones that can't be parsed and so have no effect.
+// readPreDownload returns the content of the annotations, and the annotations that can't be parsed and therefore have no effect.
 func readPreDownload(annotations map[string]string) (unread map[string]string, said preDownload) {
 	for key, v := range annotations {
 		read := false
@@ -224,7 +223,7 @@ func readPreDownload(annotations map[string]string) (unread map[string]string, s
 	return unread, said
 }
 
-// into returns s with the content of the annotations; s itself if there is none.
+// into returns s with the content of the annotations. It returns s itself if there are none.
 func (p preDownload) into(s *pods.InPlaceUpdateStrategy) *pods.InPlaceUpdateStrategy {
 	if p == (preDownload{}) {
 		return s
@@ -245,7 +244,7 @@ func (p preDownload) into(s *pods.InPlaceUpdateStrategy) *pods.InPlaceUpdateStra
 	return out
 }
 
-// writePreDownload returns s without the fields of the image pre-download, and annotations with them.
+// writePreDownload returns s without the fields of the image pre-download, and annotations with these fields added.
 func writePreDownload(s *pods.InPlaceUpdateStrategy, annotations map[string]string) (*pods.InPlaceUpdateStrategy, map[string]string) {
 	if s == nil {
 		return nil, annotations
@@ -287,7 +286,7 @@ func parseNumberOrPercent(v string) (*intstr.IntOrString, bool) {
 	return &i, true
 }
 
-// with returns m with key set, and leaves m as it is.
+// with returns a copy of m with key set.
 func with(m map[string]string, key, value string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, m)
