@@ -105,7 +105,7 @@ const (
 
 // CloneSetUpdateStrategy configures how the pods of a CloneSet are updated to a new revision. Percentages refer to replicas.
 type CloneSetUpdateStrategy struct {
-	// type is how a pod is updated. ReCreate replaces it by a new one. InPlaceIfPossible updates it in place if only images and metadata
+	// type is how a pod is updated. ReCreate replaces it with a new one. InPlaceIfPossible updates it in place if only images and metadata
 	// differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't allow this. With
 	// OnDelete, pods are updated only when a user deletes them, and the other fields have no effect. In the template of a UnitedDeployment,
 	// RollingUpdate is also allowed, as in v1beta1. Defaults to ReCreate.

@@ -117,7 +117,7 @@ const (
 // BroadcastJobConditionType is the type of a condition of a BroadcastJob.
 type BroadcastJobConditionType string
 
-// Types of conditions.
+// Condition types of a BroadcastJob.
 const (
 	// BroadcastJobConditionComplete means that the job is complete.
 	BroadcastJobConditionComplete BroadcastJobConditionType = "Complete"

@@ -162,7 +162,7 @@ type CloneSetRollingUpdateStrategy struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// podUpdatePolicy is how a pod is updated. ReCreate replaces it by a new one. InPlaceIfPossible updates it in place if only images and
+	// podUpdatePolicy is how a pod is updated. ReCreate replaces it with a new one. InPlaceIfPossible updates it in place if only images and
 	// metadata differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't allow this.
 	// Defaults to ReCreate.
 	// +optional

@@ -109,7 +109,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || (self.maxUnavailable != 0 && self.maxUnavailable != '0%') || (has(self.maxSurge) && (self.maxSurge != 0 && self.maxSurge != '0%')) || (!has(self.maxSurge) && has(self.rollingUpdateType) && self.rollingUpdateType == 'Surging')",fieldPath=".maxUnavailable",message="with maxUnavailable 0 and no maxSurge no pod can be updated: raise one of them, or use paused to stop the update"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdateType) || self.rollingUpdateType != 'InPlaceIfPossible' || !has(self.maxSurge) || self.maxSurge == 0 || self.maxSurge == '0%'",fieldPath=".maxSurge",message="rollingUpdateType InPlaceIfPossible makes no second pod on a node: set maxSurge to 0, or use Standard"
 type DaemonSetRollingUpdateStrategy struct {
-	// rollingUpdateType is how a pod is updated. Standard replaces it by a new one. InPlaceIfPossible updates it in place if only images and
+	// rollingUpdateType is how a pod is updated. Standard replaces it with a new one. InPlaceIfPossible updates it in place if only images and
 	// metadata differ, and recreates it otherwise. In v1alpha1, Surging is Standard with a maxSurge that defaults to 1. Defaults to Standard.
 	// +optional
 	Type DaemonSetRollingUpdateType `json:"rollingUpdateType,omitempty"`

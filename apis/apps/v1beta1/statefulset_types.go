@@ -167,7 +167,7 @@ type StatefulSetRollingUpdateStrategy struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : !self.matches('^0+%$')",message="rollingUpdate.maxUnavailable must be at least 1, or no pod could be updated: raise it, or use paused to stop the update"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// podUpdatePolicy is how a pod is updated. ReCreate replaces it by a new one. InPlaceIfPossible updates it in place if only images and
+	// podUpdatePolicy is how a pod is updated. ReCreate replaces it with a new one. InPlaceIfPossible updates it in place if only images and
 	// metadata differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't allow this. The
 	// last two require the readiness gate InPlaceUpdateReady in template. Defaults to ReCreate.
 	// +optional

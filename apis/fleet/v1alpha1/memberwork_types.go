@@ -129,8 +129,8 @@ const (
 // WorkApply configures how an object is applied.
 type WorkApply struct {
 	// adoption is what happens to an existing object with this name that doesn't belong to the hub. Never blocks the row. IfEqual adopts the
-	// object if applying the manifest changes nothing. OwnFields adopts it, but leaves fields that others own to them. Full adopts it and
-	// applies all fields. Defaults to Never.
+	// object if applying the manifest changes nothing, and blocks the row otherwise. OwnFields adopts it, but leaves fields that others own to
+	// them. Full adopts it and applies all fields. Defaults to Never.
 	// +optional
 	// +kubebuilder:default=Never
 	Adoption AdoptionPolicy `json:"adoption,omitempty"`

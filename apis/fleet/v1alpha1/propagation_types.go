@@ -139,7 +139,7 @@ type PropagationClusters struct {
 // +kubebuilder:validation:Enum=Duplicated;Weighted;Ordered
 type ReplicaDivision string
 
-// Divisions.
+// Divisions of replicas.
 const (
 	// DivisionDuplicated means that each cluster runs as many replicas as the object specifies.
 	DivisionDuplicated ReplicaDivision = "Duplicated"
