@@ -6,7 +6,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// Placement is how a hub places replicas in clusters.
+// Placement specifies how a hub places replicas in clusters.
 type Placement struct {
 	// tolerations allow replicas to be placed in clusters with matching taints. A cluster that a subset names is not tolerated automatically.
 	// +optional

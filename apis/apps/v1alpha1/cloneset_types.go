@@ -48,13 +48,13 @@ type CloneSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// minReadySeconds is how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
+	// minReadySeconds specifies how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is how long a rollout may make no progress before the condition Progressing becomes False, in seconds. It must
-	// be greater than minReadySeconds. If unset or 2147483647, there is no deadline and the condition is not set.
+	// progressDeadlineSeconds specifies how long a rollout may make no progress before the condition Progressing becomes False, in seconds. It
+	// must be greater than minReadySeconds. If unset or 2147483647, there is no deadline and the condition is not set.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
@@ -86,7 +86,7 @@ type CloneSetScaleStrategy struct {
 	DisablePVCReuse bool `json:"disablePVCReuse,omitempty"`
 }
 
-// CloneSetUpdateStrategyType is how a pod is updated to a new revision.
+// CloneSetUpdateStrategyType specifies how a pod is updated to a new revision.
 //
 // +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly;OnDelete;RollingUpdate;""
 type CloneSetUpdateStrategyType string
@@ -105,10 +105,10 @@ const (
 
 // CloneSetUpdateStrategy configures how the pods of a CloneSet are updated to a new revision. Percentages refer to replicas.
 type CloneSetUpdateStrategy struct {
-	// type is how a pod is updated. ReCreate replaces it with a new one. InPlaceIfPossible updates it in place if only images and metadata
-	// differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't allow this. With
-	// OnDelete, pods are updated only when a user deletes them, and the other fields have no effect. In the template of a UnitedDeployment,
-	// RollingUpdate is also allowed, as in v1beta1. Defaults to ReCreate.
+	// type specifies how a pod is updated. ReCreate replaces it with a new one. InPlaceIfPossible updates it in place if only images and
+	// metadata differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't allow this.
+	// With OnDelete, pods are updated only when a user deletes them, and the other fields have no effect. In the template of a
+	// UnitedDeployment, RollingUpdate is also allowed, as in v1beta1. Defaults to ReCreate.
 	// +optional
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
 

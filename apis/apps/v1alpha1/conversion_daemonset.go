@@ -17,7 +17,8 @@ const (
 	partScale = "scaleStrategy"
 )
 
-// scale is how pods are created on nodes that don't have one. In v1alpha1 it is an annotation, and only the value "true" has an effect.
+// scale specifies how pods are created on nodes that don't have one. In v1alpha1 it is an annotation, and only the value "true" has an
+// effect.
 type (
 	scaleV1alpha1 struct {
 		Annotation *string `json:"annotation,omitempty"`

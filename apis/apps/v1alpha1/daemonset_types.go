@@ -28,7 +28,7 @@ type DaemonSetSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.rollingUpdate.rollingUpdateType) || self.rollingUpdate.rollingUpdateType != 'Surging' || !has(self.rollingUpdate.maxUnavailable) || self.rollingUpdate.maxUnavailable == 0 || self.rollingUpdate.maxUnavailable == '0%'",fieldPath=".rollingUpdate.maxUnavailable",message="rollingUpdateType Surging makes the new pod first: set maxUnavailable to 0, or use Standard"
 	UpdateStrategy appsv1beta1.DaemonSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// minReadySeconds is how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
+	// minReadySeconds specifies how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`

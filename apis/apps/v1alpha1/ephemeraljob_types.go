@@ -30,13 +30,13 @@ type EphemeralJobSpec struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// activeDeadlineSeconds is how long the job may run before it fails, in seconds since its start. Running containers keep running after
-	// that, because only the end of their pod can stop them. If unset, there is no limit.
+	// activeDeadlineSeconds specifies how long the job may run before it fails, in seconds since its start. Running containers keep running
+	// after that, because only the end of their pod can stop them. If unset, there is no limit.
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// ttlSecondsAfterFinished is how long the job is kept after its end, in seconds. The containers stay in their pods. Defaults to 1800. A
-	// job that a hub has placed is kept by default.
+	// ttlSecondsAfterFinished specifies how long the job is kept after its end, in seconds. The containers stay in their pods. Defaults to
+	// 1800. A job that a hub has placed is kept by default.
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }

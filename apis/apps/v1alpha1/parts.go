@@ -16,7 +16,7 @@ import (
 // This file contains the three parts of a CloneSet that differ between the versions. Each is a pair of structs with the rules between them.
 // They apply to CloneSets and to the cloneSetTemplate of a UnitedDeployment.
 
-// update is how pods are updated to a new revision.
+// update specifies how pods are updated to a new revision.
 type (
 	updateV1alpha1 struct {
 		Strategy SubsetCloneSetUpdateStrategy `json:"strategy"`
@@ -120,8 +120,8 @@ func overlay(r, over *appsv1beta1.CloneSetRollingUpdateStrategy) {
 	}
 }
 
-// claimReuse is whether the PVCs of lost pods are reused. The defaults differ on purpose: a v1alpha1 object that doesn't set it has always
-// reused PVCs, a v1beta1 object has not.
+// claimReuse specifies whether the PVCs of lost pods are reused. The defaults differ on purpose: a v1alpha1 object that doesn't set it has
+// always reused PVCs, a v1beta1 object has not.
 type (
 	claimReuseV1alpha1 struct {
 		Disable bool  `json:"disable,omitempty"`
@@ -143,7 +143,8 @@ func claimReuseToV1alpha1(b claimReuseV1beta1) claimReuseV1alpha1 {
 	return claimReuseV1alpha1{Disable: !b.Enable}
 }
 
-// exclude is whether pods that a preDelete hook holds are excluded from the count. Both versions have the label, which isn't changed.
+// exclude specifies whether pods that a preDelete hook holds are excluded from the count. Both versions have the label, which isn't
+// changed.
 type (
 	excludeV1alpha1 struct {
 		Label   *string `json:"label,omitempty"`

@@ -32,8 +32,8 @@ type PersistentPodStateSpec struct {
 	// +listType=atomic
 	PreferredPersistentTopology []PreferredTopologyTerm `json:"preferredPersistentTopology,omitempty"`
 
-	// persistentPodStateRetentionPolicy is how long the state of a pod is kept. WhenScaled drops it when the pod is gone and its ordinal is no
-	// longer wanted. WhenDeleted keeps it until the workload is deleted. Defaults to WhenScaled.
+	// persistentPodStateRetentionPolicy specifies how long the state of a pod is kept. WhenScaled drops it when the pod is gone and its
+	// ordinal is no longer wanted. WhenDeleted keeps it until the workload is deleted. Defaults to WhenScaled.
 	// +optional
 	PersistentPodStateRetentionPolicy appsv1beta1.PersistentPodStateRetentionPolicy `json:"persistentPodStateRetentionPolicy,omitempty"`
 }

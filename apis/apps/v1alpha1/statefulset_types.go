@@ -40,8 +40,8 @@ type StatefulSetSpec struct {
 	// +optional
 	ServiceName string `json:"serviceName,omitempty"`
 
-	// podManagementPolicy is how pods are created and deleted when the StatefulSet is scaled. With OrderedReady, this happens one pod at a
-	// time, each when its predecessors are available. With Parallel, pods don't wait for each other. It is immutable. Defaults to
+	// podManagementPolicy specifies how pods are created and deleted when the StatefulSet is scaled. With OrderedReady, this happens one pod
+	// at a time, each when its predecessors are available. With Parallel, pods don't wait for each other. It is immutable. Defaults to
 	// OrderedReady.
 	// +optional
 	// +kubebuilder:validation:Enum=OrderedReady;Parallel;""

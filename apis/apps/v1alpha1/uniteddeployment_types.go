@@ -62,16 +62,17 @@ type Topology struct {
 	// +optional
 	Placement *pods.Placement `json:"placement,omitempty"`
 
-	// dependencies is whether a hub places the objects in the same namespace that the pods need in the same clusters. With Auto, it does so
-	// with a Propagation that this object owns; with Off, it doesn't. It requires subsets that name a cluster. Defaults to Off.
+	// dependencies specifies whether a hub also places the objects in the same namespace that the pods depend on, such as ConfigMaps, in the
+	// clusters of the subsets. With Auto, they are placed by a Propagation that this object owns. With Off, they are not placed. It requires
+	// subsets that name a cluster. Defaults to Off.
 	// +optional
 	Dependencies appsv1beta1.SubsetDependencies `json:"dependencies,omitempty"`
 }
 
 // ScheduleStrategy configures whether replicas move when pods can't be scheduled.
 type ScheduleStrategy struct {
-	// type is how replicas are divided. With Fixed, only the numbers in the subsets count. With Adaptive, pods that can't be scheduled in
-	// their subset move to another one. Defaults to Fixed.
+	// type specifies how replicas are divided. With Fixed, only the numbers in the subsets count. With Adaptive, pods that can't be scheduled
+	// in their subset move to another one. Defaults to Fixed.
 	// +optional
 	Type appsv1beta1.UnitedDeploymentScheduleStrategyType `json:"type,omitempty"`
 
@@ -82,12 +83,12 @@ type ScheduleStrategy struct {
 
 // AdaptiveScheduleStrategy configures how replicas leave a subset whose pods can't be scheduled.
 type AdaptiveScheduleStrategy struct {
-	// rescheduleCriticalSeconds is how long a pod may be pending before its subset counts as unschedulable, in seconds. Defaults to 30.
+	// rescheduleCriticalSeconds specifies how long a pod may be pending before its subset counts as unschedulable, in seconds. Defaults to 30.
 	// +optional
 	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
 
-	// unschedulableDuration is how long a subset then counts as unschedulable, in seconds. With reserveUnschedulablePods, it is also how long
-	// a reserved pod must be ready before its replacement is deleted. Defaults to 300.
+	// unschedulableDuration specifies how long a subset then counts as unschedulable, in seconds. With reserveUnschedulablePods, it is also
+	// how long a reserved pod must be ready before its replacement is deleted. Defaults to 300.
 	// +optional
 	UnschedulableDuration *int32 `json:"unschedulableDuration,omitempty"`
 
@@ -174,13 +175,13 @@ type SubsetCloneSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// minReadySeconds is how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
+	// minReadySeconds specifies how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is how long a rollout may make no progress before the condition Progressing becomes False, in seconds. If unset
-	// or 2147483647, there is no deadline and the condition is not set.
+	// progressDeadlineSeconds specifies how long a rollout may make no progress before the condition Progressing becomes False, in seconds. If
+	// unset or 2147483647, there is no deadline and the condition is not set.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 

@@ -34,8 +34,8 @@ type WorkloadSpreadSpec struct {
 	// +optional
 	ScheduleStrategy appsv1beta1.WorkloadSpreadScheduleStrategy `json:"scheduleStrategy,omitempty"`
 
-	// overflowPolicy is what happens to a new pod if all subsets are full. Create creates the pod without a subset. Refuse rejects it, and the
-	// workload retries. Defaults to Create.
+	// overflowPolicy specifies what happens to a new pod if all subsets are full. Create creates the pod without a subset. Refuse rejects it,
+	// and the workload retries. Defaults to Create.
 	// +optional
 	OverflowPolicy appsv1beta1.WorkloadSpreadOverflowPolicy `json:"overflowPolicy,omitempty"`
 

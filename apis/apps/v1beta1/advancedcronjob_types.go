@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AdvancedCronJobConcurrencyPolicy is what happens when a run is due while another one is active.
+// AdvancedCronJobConcurrencyPolicy specifies what happens when a run is due while another one is active.
 //
 // +kubebuilder:validation:Enum=Allow;Forbid;Replace
 type AdvancedCronJobConcurrencyPolicy string
@@ -58,13 +58,13 @@ type AdvancedCronJobSchedule struct {
 	// +optional
 	TimeZone *string `json:"timeZone,omitempty"`
 
-	// startingDeadlineSeconds is how late a run may start, in seconds. Runs that have been due for longer are missed. If unset, there is no
-	// limit.
+	// startingDeadlineSeconds specifies how late a run may start, in seconds. Runs that have been due for longer are missed. If unset, there
+	// is no limit.
 	// +optional
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
-	// concurrencyPolicy is what happens when a run is due while another one is active. Allow runs both. Forbid delays the new run until no
-	// other one is active. Replace deletes the active one. Defaults to Allow, and to Replace with imageListPullJobTemplate, which can't be
+	// concurrencyPolicy specifies what happens when a run is due while another one is active. Allow runs both. Forbid delays the new run until
+	// no other one is active. Replace deletes the active one. Defaults to Allow, and to Replace with imageListPullJobTemplate, which can't be
 	// used with Allow.
 	// +optional
 	ConcurrencyPolicy AdvancedCronJobConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`

@@ -37,7 +37,7 @@ type BroadcastJobSpec struct {
 	FailurePolicy BroadcastJobFailurePolicy `json:"failurePolicy,omitempty"`
 }
 
-// BroadcastJobCompletionPolicyType is whether a job can complete.
+// BroadcastJobCompletionPolicyType specifies whether a job can complete.
 //
 // +kubebuilder:validation:Enum=Always;Never;""
 type BroadcastJobCompletionPolicyType string
@@ -55,23 +55,23 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Never' || !has(self.activeDeadlineSeconds)",fieldPath=".activeDeadlineSeconds",message="a job of type Never has no deadline: remove activeDeadlineSeconds, or use type Always"
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Never' || !has(self.ttlSecondsAfterFinished)",fieldPath=".ttlSecondsAfterFinished",message="a job of type Never does not finish: remove ttlSecondsAfterFinished, or use type Always"
 type BroadcastJobCompletionPolicy struct {
-	// type is whether the job can complete. With Always, it is complete when the pods of all desired nodes have ended. With Never, it never
-	// completes, and nodes that are added later also get a pod. Defaults to Always.
+	// type specifies whether the job can complete. With Always, it is complete when the pods of all desired nodes have ended. With Never, it
+	// never completes, and nodes that are added later also get a pod. Defaults to Always.
 	// +optional
 	Type BroadcastJobCompletionPolicyType `json:"type,omitempty"`
 
-	// activeDeadlineSeconds is how long the job may run before it fails, in seconds since its start. It isn't enforced while the job is
+	// activeDeadlineSeconds specifies how long the job may run before it fails, in seconds since its start. It isn't enforced while the job is
 	// paused. It can't be set with type Never. If unset, there is no limit.
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// ttlSecondsAfterFinished is how long the job and its pods are kept after the job is complete or failed, in seconds. It can't be set with
-	// type Never. If unset, they are not deleted.
+	// ttlSecondsAfterFinished specifies how long the job and its pods are kept after the job is complete or failed, in seconds. It can't be
+	// set with type Never. If unset, they are not deleted.
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
-// BroadcastJobFailurePolicyType is what happens to the job when a pod fails.
+// BroadcastJobFailurePolicyType specifies what happens to the job when a pod fails.
 //
 // +kubebuilder:validation:Enum=FailFast;Continue;Pause;""
 type BroadcastJobFailurePolicyType string
@@ -88,7 +88,7 @@ const (
 
 // BroadcastJobFailurePolicy configures when a pod counts as failed, and what happens to the job then.
 type BroadcastJobFailurePolicy struct {
-	// type is what happens when a pod fails. FailFast fails the job and deletes its active pods. Continue continues the job. Pause sets
+	// type specifies what happens when a pod fails. FailFast fails the job and deletes its active pods. Continue continues the job. Pause sets
 	// spec.paused. Defaults to FailFast.
 	// +optional
 	Type BroadcastJobFailurePolicyType `json:"type,omitempty"`

@@ -47,13 +47,13 @@ type CloneSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// minReadySeconds is how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
+	// minReadySeconds specifies how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is how long a rollout may make no progress before the condition Progressing becomes False, in seconds. It must
-	// be greater than minReadySeconds. If unset or 2147483647, there is no deadline and the condition is not set.
+	// progressDeadlineSeconds specifies how long a rollout may make no progress before the condition Progressing becomes False, in seconds. It
+	// must be greater than minReadySeconds. If unset or 2147483647, there is no deadline and the condition is not set.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
@@ -90,7 +90,7 @@ type CloneSetScaleStrategy struct {
 	ExcludePreparingDelete bool `json:"excludePreparingDelete,omitempty"`
 }
 
-// CloneSetUpdateStrategyType is what triggers the update of a pod.
+// CloneSetUpdateStrategyType specifies what triggers the update of a pod.
 //
 // +kubebuilder:validation:Enum=RollingUpdate;OnDelete;""
 type CloneSetUpdateStrategyType string
@@ -115,7 +115,7 @@ type CloneSetUpdateStrategy struct {
 	RollingUpdate *CloneSetRollingUpdateStrategy `json:"rollingUpdate,omitempty"`
 }
 
-// PodUpdatePolicy is how a pod is updated to a new revision.
+// PodUpdatePolicy specifies how a pod is updated to a new revision.
 //
 // +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly;""
 type PodUpdatePolicy string
@@ -162,9 +162,9 @@ type CloneSetRollingUpdateStrategy struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// podUpdatePolicy is how a pod is updated. ReCreate replaces it with a new one. InPlaceIfPossible updates it in place if only images and
-	// metadata differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't allow this.
-	// Defaults to ReCreate.
+	// podUpdatePolicy specifies how a pod is updated. ReCreate replaces it with a new one. InPlaceIfPossible updates it in place if only
+	// images and metadata differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't
+	// allow this. Defaults to ReCreate.
 	// +optional
 	PodUpdatePolicy PodUpdatePolicy `json:"podUpdatePolicy,omitempty"`
 

@@ -20,13 +20,13 @@ type ContainerRecreateRequestSpec struct {
 	// +optional
 	Strategy *ContainerRecreateRequestStrategy `json:"strategy,omitempty"`
 
-	// activeDeadlineSeconds is how long the request may take, in seconds since its creation. After that it is complete in any case. It must be
-	// at least 3. If unset, there is no limit.
+	// activeDeadlineSeconds specifies how long the request may take, in seconds since its creation. After that it is complete in any case. It
+	// must be at least 3. If unset, there is no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// ttlSecondsAfterFinished is how long the request is kept after its completion, in seconds. If unset, it is not deleted.
+	// ttlSecondsAfterFinished specifies how long the request is kept after its completion, in seconds. If unset, it is not deleted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
@@ -102,7 +102,7 @@ type ContainerRecreateRequestContainerContext struct {
 	RestartCount int32 `json:"restartCount"`
 }
 
-// ContainerRecreateRequestFailurePolicy is what happens to a request if a container can't be stopped.
+// ContainerRecreateRequestFailurePolicy specifies what happens to a request if a container can't be stopped.
 //
 // +kubebuilder:validation:Enum=Fail;Ignore
 type ContainerRecreateRequestFailurePolicy string
@@ -117,7 +117,7 @@ const (
 
 // ContainerRecreateRequestStrategy configures how containers are restarted.
 type ContainerRecreateRequestStrategy struct {
-	// failurePolicy is what happens to the request if a container can't be stopped. Fail completes it. Ignore continues with the other
+	// failurePolicy specifies what happens to the request if a container can't be stopped. Fail completes it. Ignore continues with the other
 	// containers. Defaults to Fail.
 	// +optional
 	FailurePolicy ContainerRecreateRequestFailurePolicy `json:"failurePolicy,omitempty"`
@@ -130,20 +130,21 @@ type ContainerRecreateRequestStrategy struct {
 	// +optional
 	ForceRecreate bool `json:"forceRecreate,omitempty"`
 
-	// terminationGracePeriodSeconds is how long a container may take to stop, including its hook, in seconds. Defaults to the
+	// terminationGracePeriodSeconds specifies how long a container may take to stop, including its hook, in seconds. Defaults to the
 	// terminationGracePeriodSeconds of the pod.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 
-	// unreadyGracePeriodSeconds is how long the pod is marked not ready before its containers are stopped, in seconds. It stays not ready
-	// until they are restarted. The pod must have the readiness gate KruisePodReady. If unset, the pod stays ready until a container is
+	// unreadyGracePeriodSeconds specifies how long the pod is marked not ready before its containers are stopped, in seconds. It stays not
+	// ready until they are restarted. The pod must have the readiness gate KruisePodReady. If unset, the pod stays ready until a container is
 	// stopped.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	UnreadyGracePeriodSeconds *int64 `json:"unreadyGracePeriodSeconds,omitempty"`
 
-	// minStartedSeconds is how long a new container must have run, in seconds, and be ready, before it counts as succeeded. Defaults to 0.
+	// minStartedSeconds specifies how long a new container must have run, in seconds, and be ready, before it counts as succeeded. Defaults to
+	// 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinStartedSeconds int32 `json:"minStartedSeconds,omitempty"`

@@ -30,7 +30,7 @@ type DaemonSetSpec struct {
 	// +optional
 	ScaleStrategy *DaemonSetScaleStrategy `json:"scaleStrategy,omitempty"`
 
-	// minReadySeconds is how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
+	// minReadySeconds specifies how long a pod must be ready before it counts as available, in seconds. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
@@ -63,7 +63,7 @@ type DaemonSetScaleStrategy struct {
 	PartitionedScaling bool `json:"partitionedScaling,omitempty"`
 }
 
-// DaemonSetUpdateStrategyType is what triggers the update of a pod.
+// DaemonSetUpdateStrategyType specifies what triggers the update of a pod.
 //
 // +kubebuilder:validation:Enum=RollingUpdate;OnDelete;""
 type DaemonSetUpdateStrategyType string
@@ -88,7 +88,7 @@ type DaemonSetUpdateStrategy struct {
 	RollingUpdate *DaemonSetRollingUpdateStrategy `json:"rollingUpdate,omitempty"`
 }
 
-// DaemonSetRollingUpdateType is how a pod is updated to a new revision.
+// DaemonSetRollingUpdateType specifies how a pod is updated to a new revision.
 //
 // +kubebuilder:validation:Enum=Standard;InPlaceIfPossible;Surging;""
 type DaemonSetRollingUpdateType string
@@ -109,8 +109,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || (self.maxUnavailable != 0 && self.maxUnavailable != '0%') || (has(self.maxSurge) && (self.maxSurge != 0 && self.maxSurge != '0%')) || (!has(self.maxSurge) && has(self.rollingUpdateType) && self.rollingUpdateType == 'Surging')",fieldPath=".maxUnavailable",message="with maxUnavailable 0 and no maxSurge no pod can be updated: raise one of them, or use paused to stop the update"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdateType) || self.rollingUpdateType != 'InPlaceIfPossible' || !has(self.maxSurge) || self.maxSurge == 0 || self.maxSurge == '0%'",fieldPath=".maxSurge",message="rollingUpdateType InPlaceIfPossible makes no second pod on a node: set maxSurge to 0, or use Standard"
 type DaemonSetRollingUpdateStrategy struct {
-	// rollingUpdateType is how a pod is updated. Standard replaces it with a new one. InPlaceIfPossible updates it in place if only images and
-	// metadata differ, and recreates it otherwise. In v1alpha1, Surging is Standard with a maxSurge that defaults to 1. Defaults to Standard.
+	// rollingUpdateType specifies how a pod is updated. Standard replaces it with a new one. InPlaceIfPossible updates it in place if only
+	// images and metadata differ, and recreates it otherwise. In v1alpha1, Surging is Standard with a maxSurge that defaults to 1. Defaults to
+	// Standard.
 	// +optional
 	Type DaemonSetRollingUpdateType `json:"rollingUpdateType,omitempty"`
 

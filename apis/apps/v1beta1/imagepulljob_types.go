@@ -49,12 +49,12 @@ type ImagePullJobTemplate struct {
 	// +optional
 	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
 
-	// imagePullPolicy is whether a node that already has the image pulls it again: Always or IfNotPresent. Defaults to IfNotPresent.
+	// imagePullPolicy specifies whether a node that already has the image pulls it again: Always or IfNotPresent. Defaults to IfNotPresent.
 	// +optional
 	ImagePullPolicy ImagePullPolicy `json:"imagePullPolicy,omitempty"`
 }
 
-// ImagePullPolicy is whether a node that already has an image pulls it again.
+// ImagePullPolicy specifies whether a node that already has an image pulls it again.
 //
 // +kubebuilder:validation:Enum=Always;IfNotPresent
 type ImagePullPolicy string
@@ -91,7 +91,7 @@ type PullPolicy struct {
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 }
 
-// ImagePullJobCompletionPolicyType is whether a job can complete.
+// ImagePullJobCompletionPolicyType specifies whether a job can complete.
 //
 // +kubebuilder:validation:Enum=Always;Never
 type ImagePullJobCompletionPolicyType string
@@ -109,18 +109,18 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Never' || !has(self.activeDeadlineSeconds)",fieldPath=".activeDeadlineSeconds",message="a job of type Never has no deadline: remove activeDeadlineSeconds, or use type Always"
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Never' || !has(self.ttlSecondsAfterFinished)",fieldPath=".ttlSecondsAfterFinished",message="a job of type Never does not finish: remove ttlSecondsAfterFinished, or use type Always"
 type ImagePullJobCompletionPolicy struct {
-	// type is whether the job can complete. With Always, it is complete when each selected node has succeeded or failed. With Never, it never
-	// completes, and nodes that are selected later also pull the image. Defaults to Always.
+	// type specifies whether the job can complete. With Always, it is complete when each selected node has succeeded or failed. With Never, it
+	// never completes, and nodes that are selected later also pull the image. Defaults to Always.
 	// +optional
 	Type ImagePullJobCompletionPolicyType `json:"type,omitempty"`
 
-	// activeDeadlineSeconds is how long the job may run, in seconds since its start. After that it is complete in any case, and nodes that are
-	// not done have failed. It can't be set with type Never. If unset, there is no limit.
+	// activeDeadlineSeconds specifies how long the job may run, in seconds since its start. After that it is complete in any case, and nodes
+	// that are not done have failed. It can't be set with type Never. If unset, there is no limit.
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// ttlSecondsAfterFinished is how long the job is kept after its completion, in seconds. It can't be set with type Never. If unset, the job
-	// is not deleted.
+	// ttlSecondsAfterFinished specifies how long the job is kept after its completion, in seconds. It can't be set with type Never. If unset,
+	// the job is not deleted.
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }

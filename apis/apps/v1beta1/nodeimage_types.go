@@ -75,7 +75,7 @@ type ImageTagSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Version int64 `json:"version,omitempty"`
 
-	// imagePullPolicy is whether the image is pulled if the node already has it: Always or IfNotPresent. Defaults to Always.
+	// imagePullPolicy specifies whether the image is pulled if the node already has it: Always or IfNotPresent. Defaults to Always.
 	// +optional
 	ImagePullPolicy ImagePullPolicy `json:"imagePullPolicy,omitempty"`
 
@@ -143,12 +143,12 @@ type ImageTagPullPolicy struct {
 	// +optional
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
-	// ttlSecondsAfterFinished is how long the tag is kept after the end of the pull, in seconds. It is not removed while an unfinished job
-	// requests it.
+	// ttlSecondsAfterFinished specifies how long the tag is kept after the end of the pull, in seconds. It is not removed while an unfinished
+	// job requests it.
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// activeDeadlineSeconds is how long all attempts together may take, in seconds. If unset, there is no limit.
+	// activeDeadlineSeconds specifies how long all attempts together may take, in seconds. If unset, there is no limit.
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 }

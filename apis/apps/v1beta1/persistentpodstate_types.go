@@ -30,8 +30,8 @@ type PersistentPodStateSpec struct {
 	// +listType=atomic
 	PreferredPersistentTopology []PreferredTopologyTerm `json:"preferredPersistentTopology,omitempty"`
 
-	// persistentPodStateRetentionPolicy is how long the state of a pod is kept. WhenScaled drops it when the pod is gone and its ordinal is no
-	// longer wanted. WhenDeleted keeps it until the workload is deleted. Defaults to WhenScaled.
+	// persistentPodStateRetentionPolicy specifies how long the state of a pod is kept. WhenScaled drops it when the pod is gone and its
+	// ordinal is no longer wanted. WhenDeleted keeps it until the workload is deleted. Defaults to WhenScaled.
 	// +optional
 	PersistentPodStateRetentionPolicy PersistentPodStateRetentionPolicy `json:"persistentPodStateRetentionPolicy,omitempty"`
 }
@@ -83,7 +83,7 @@ type PreferredTopologyTerm struct {
 	Preference NodeTopologyTerm `json:"preference"`
 }
 
-// PersistentPodStateRetentionPolicy is how long the state of a pod is kept.
+// PersistentPodStateRetentionPolicy specifies how long the state of a pod is kept.
 //
 // +kubebuilder:validation:Enum=WhenScaled;WhenDeleted
 type PersistentPodStateRetentionPolicy string

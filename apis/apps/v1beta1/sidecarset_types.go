@@ -70,8 +70,8 @@ type SidecarContainer struct {
 	// +kubebuilder:validation:Schemaless
 	corev1.Container `json:",inline"`
 
-	// podInjectPolicy is where the container is added: before (BeforeAppContainer) or after (AfterAppContainer) the pod's own containers.
-	// Defaults to BeforeAppContainer, and to AfterAppContainer for init containers.
+	// podInjectPolicy specifies where the container is added: before (BeforeAppContainer) or after (AfterAppContainer) the pod's own
+	// containers. Defaults to BeforeAppContainer, and to AfterAppContainer for init containers.
 	// +optional
 	PodInjectPolicy PodInjectPolicy `json:"podInjectPolicy,omitempty"`
 
@@ -79,11 +79,11 @@ type SidecarContainer struct {
 	// +optional
 	UpgradeStrategy SidecarContainerUpgradeStrategy `json:"upgradeStrategy,omitempty"`
 
-	// shareVolumePolicy is whether the container gets the volume mounts of the pod's own containers.
+	// shareVolumePolicy specifies whether the container gets the volume mounts of the pod's own containers.
 	// +optional
 	ShareVolumePolicy ShareVolumePolicy `json:"shareVolumePolicy,omitempty"`
 
-	// shareVolumeDevicePolicy is whether the container gets the block devices of the pod's own containers.
+	// shareVolumeDevicePolicy specifies whether the container gets the block devices of the pod's own containers.
 	// +optional
 	ShareVolumeDevicePolicy *ShareVolumePolicy `json:"shareVolumeDevicePolicy,omitempty"`
 
@@ -98,7 +98,7 @@ type SidecarContainer struct {
 	ResourcesPolicy *SidecarResourcesPolicy `json:"resourcesPolicy,omitempty"`
 }
 
-// PodInjectPolicy is where a sidecar is added to the containers of a pod.
+// PodInjectPolicy specifies where a sidecar is added to the containers of a pod.
 type PodInjectPolicy string
 
 // Values of podInjectPolicy.
@@ -111,8 +111,8 @@ const (
 
 // SidecarContainerUpgradeStrategy configures how a sidecar is updated in a running pod.
 type SidecarContainerUpgradeStrategy struct {
-	// upgradeType is how the sidecar is updated. ColdUpgrade restarts the container with the new image. HotUpgrade starts the new image in a
-	// second container, which takes over from the first one. It is immutable. Defaults to ColdUpgrade.
+	// upgradeType specifies how the sidecar is updated. ColdUpgrade restarts the container with the new image. HotUpgrade starts the new image
+	// in a second container, which takes over from the first one. It is immutable. Defaults to ColdUpgrade.
 	// +optional
 	UpgradeType SidecarContainerUpgradeType `json:"upgradeType,omitempty"`
 
@@ -121,7 +121,7 @@ type SidecarContainerUpgradeStrategy struct {
 	HotUpgradeEmptyImage string `json:"hotUpgradeEmptyImage,omitempty"`
 }
 
-// SidecarContainerUpgradeType is how a sidecar is updated.
+// SidecarContainerUpgradeType specifies how a sidecar is updated.
 type SidecarContainerUpgradeType string
 
 // Values of upgradeType.
@@ -132,14 +132,14 @@ const (
 	SidecarContainerHotUpgrade SidecarContainerUpgradeType = "HotUpgrade"
 )
 
-// ShareVolumePolicy is whether a sidecar shares volumes with the pod's own containers.
+// ShareVolumePolicy specifies whether a sidecar shares volumes with the pod's own containers.
 type ShareVolumePolicy struct {
-	// type is whether volumes are shared: enabled or disabled. Defaults to disabled.
+	// type specifies whether volumes are shared: enabled or disabled. Defaults to disabled.
 	// +optional
 	Type ShareVolumePolicyType `json:"type,omitempty"`
 }
 
-// ShareVolumePolicyType is whether volumes are shared.
+// ShareVolumePolicyType specifies whether volumes are shared.
 type ShareVolumePolicyType string
 
 // Values of shareVolumePolicy.type.
@@ -179,7 +179,7 @@ type SourceContainerNameSource struct {
 
 // SidecarResourcesPolicy calculates the resources of a sidecar when a pod is created.
 type SidecarResourcesPolicy struct {
-	// targetContainersMode is how the resources of several containers are aggregated: sum or max.
+	// targetContainersMode specifies how the resources of several containers are aggregated: sum or max.
 	// +required
 	TargetContainersMode SidecarTargetContainersMode `json:"targetContainersMode"`
 
@@ -194,7 +194,7 @@ type SidecarResourcesPolicy struct {
 	ResourcesExpr SidecarResourcesExpr `json:"resourcesExpr"`
 }
 
-// SidecarTargetContainersMode is how the resources of several containers are aggregated.
+// SidecarTargetContainersMode specifies how the resources of several containers are aggregated.
 //
 // +kubebuilder:validation:Enum=sum;max
 type SidecarTargetContainersMode string
@@ -236,10 +236,10 @@ type SidecarSetUpdateStrategy struct {
 	// +optional
 	Type SidecarSetUpdateStrategyType `json:"type,omitempty"`
 
-	// podUpdatePolicy is what happens to pods that need changes other than of images. With InPlaceOnly, they wait until they are recreated for
-	// another reason. With InPlaceIfPossible, the CloneSet, StatefulSet or DaemonSet (of apps.kruise.io) that owns them deletes them within
-	// its own budget, at most as many at a time as maxUnavailable allows here, and their replacements get the sidecars. It has no effect with
-	// type NotUpdate, or while injectionStrategy would inject other sidecars or none into new pods. Defaults to InPlaceOnly.
+	// podUpdatePolicy specifies what happens to pods that need changes other than of images. With InPlaceOnly, they wait until they are
+	// recreated for another reason. With InPlaceIfPossible, the CloneSet, StatefulSet or DaemonSet (of apps.kruise.io) that owns them deletes
+	// them within its own budget, at most as many at a time as maxUnavailable allows here, and their replacements get the sidecars. It has no
+	// effect with type NotUpdate, or while injectionStrategy would inject other sidecars or none into new pods. Defaults to InPlaceOnly.
 	// +optional
 	PodUpdatePolicy SidecarSetPodUpdatePolicy `json:"podUpdatePolicy,omitempty"`
 
@@ -271,7 +271,7 @@ type SidecarSetUpdateStrategy struct {
 	ScatterStrategy []pods.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
 }
 
-// SidecarSetUpdateStrategyType is whether existing pods are updated.
+// SidecarSetUpdateStrategyType specifies whether existing pods are updated.
 type SidecarSetUpdateStrategyType string
 
 // Values of updateStrategy.type.
@@ -282,7 +282,7 @@ const (
 	SidecarSetNotUpdate SidecarSetUpdateStrategyType = "NotUpdate"
 )
 
-// SidecarSetPodUpdatePolicy is what happens to pods that need changes other than of images.
+// SidecarSetPodUpdatePolicy specifies what happens to pods that need changes other than of images.
 //
 // +kubebuilder:validation:Enum=InPlaceOnly;InPlaceIfPossible;""
 type SidecarSetPodUpdatePolicy string
@@ -316,7 +316,7 @@ type SidecarSetInjectRevision struct {
 	// +optional
 	RevisionName *string `json:"revisionName,omitempty"`
 
-	// policy is which new pods get the revision. With Always, all of them do. With Partial, it is injected into pods that
+	// policy specifies which new pods get the revision. With Always, all of them do. With Partial, it is injected into pods that
 	// updateStrategy.selector doesn't select and, if updateStrategy.partition is a percentage, into that share of the other pods; the rest get
 	// the current revision. Defaults to Always.
 	// +optional
@@ -324,7 +324,7 @@ type SidecarSetInjectRevision struct {
 	Policy SidecarSetInjectRevisionPolicy `json:"policy,omitempty"`
 }
 
-// SidecarSetInjectRevisionPolicy is which new pods get the revision.
+// SidecarSetInjectRevisionPolicy specifies which new pods get the revision.
 //
 // +kubebuilder:validation:Enum=Always;Partial
 type SidecarSetInjectRevisionPolicy string
@@ -344,13 +344,13 @@ type SidecarSetPatchPodMetadata struct {
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// patchPolicy is what happens if the pod already has a value. Retain keeps the pod's value. Overwrite replaces it. MergePatchJson merges
-	// the value, which must be JSON, into the pod's value. Defaults to Retain.
+	// patchPolicy specifies what happens if the pod already has a value. Retain keeps the pod's value. Overwrite replaces it. MergePatchJson
+	// merges the value, which must be JSON, into the pod's value. Defaults to Retain.
 	// +optional
 	PatchPolicy SidecarSetPatchPolicy `json:"patchPolicy,omitempty"`
 }
 
-// SidecarSetPatchPolicy is what happens if a pod already has a value for an annotation.
+// SidecarSetPatchPolicy specifies what happens if a pod already has a value for an annotation.
 type SidecarSetPatchPolicy string
 
 // Values of patchPolicy.

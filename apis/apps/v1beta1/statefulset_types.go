@@ -47,8 +47,8 @@ type StatefulSetSpec struct {
 	// +optional
 	ServiceName string `json:"serviceName,omitempty"`
 
-	// podManagementPolicy is how pods are created and deleted when the StatefulSet is scaled. With OrderedReady, this happens one pod at a
-	// time, each when its predecessors are available. With Parallel, pods don't wait for each other. It is immutable. Defaults to
+	// podManagementPolicy specifies how pods are created and deleted when the StatefulSet is scaled. With OrderedReady, this happens one pod
+	// at a time, each when its predecessors are available. With Parallel, pods don't wait for each other. It is immutable. Defaults to
 	// OrderedReady.
 	// +optional
 	// +kubebuilder:validation:Enum=OrderedReady;Parallel;""
@@ -80,8 +80,8 @@ type StatefulSetSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.start) || self.start >= 0",fieldPath=".start",message="start can't be negative: the first ordinal is 0 or more"
 	Ordinals *appsv1.StatefulSetOrdinals `json:"ordinals,omitempty"`
 
-	// persistentVolumeClaimRetentionPolicy is whether PVCs are kept (Retain) or deleted (Delete) when the StatefulSet is deleted and when it
-	// is scaled in. Both default to Retain.
+	// persistentVolumeClaimRetentionPolicy specifies whether PVCs are kept (Retain) or deleted (Delete) when the StatefulSet is deleted and
+	// when it is scaled in. Both default to Retain.
 	// +optional
 	PersistentVolumeClaimRetentionPolicy *StatefulSetClaimRetentionPolicy `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
 
@@ -90,7 +90,7 @@ type StatefulSetSpec struct {
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// StatefulSetClaimUpdateType is when PVCs are updated after a change of volumeClaimTemplates.
+// StatefulSetClaimUpdateType specifies when PVCs are updated after a change of volumeClaimTemplates.
 //
 // +kubebuilder:validation:Enum=OnDelete;OnPodRollingUpdate;""
 type StatefulSetClaimUpdateType string
@@ -105,20 +105,21 @@ const (
 
 // StatefulSetVolumeClaimUpdateStrategy configures when PVCs are updated after a change of volumeClaimTemplates.
 type StatefulSetVolumeClaimUpdateStrategy struct {
-	// type is when existing PVCs are updated. With OnDelete, they are left alone, and any change of the templates is allowed. With
+	// type specifies when existing PVCs are updated. With OnDelete, they are left alone, and any change of the templates is allowed. With
 	// OnPodRollingUpdate, they are resized before their pods are updated, and only the size in the templates may change. Defaults to OnDelete.
 	// +optional
 	Type StatefulSetClaimUpdateType `json:"type,omitempty"`
 }
 
-// StatefulSetClaimRetentionPolicy is what happens to PVCs whose pods are gone permanently.
+// StatefulSetClaimRetentionPolicy specifies what happens to PVCs whose pods are gone permanently.
 type StatefulSetClaimRetentionPolicy struct {
-	// whenDeleted is what happens to the PVCs when the StatefulSet is deleted: Retain or Delete. Defaults to Retain.
+	// whenDeleted specifies what happens to the PVCs when the StatefulSet is deleted: Retain or Delete. Defaults to Retain.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete;""
 	WhenDeleted appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenDeleted,omitempty"`
 
-	// whenScaled is what happens to the PVCs of pods that are scaled in or whose ordinals are reserved: Retain or Delete. Defaults to Retain.
+	// whenScaled specifies what happens to the PVCs of pods that are scaled in or whose ordinals are reserved: Retain or Delete. Defaults to
+	// Retain.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete;""
 	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
@@ -167,9 +168,9 @@ type StatefulSetRollingUpdateStrategy struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : !self.matches('^0+%$')",message="rollingUpdate.maxUnavailable must be at least 1, or no pod could be updated: raise it, or use paused to stop the update"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// podUpdatePolicy is how a pod is updated. ReCreate replaces it with a new one. InPlaceIfPossible updates it in place if only images and
-	// metadata differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't allow this. The
-	// last two require the readiness gate InPlaceUpdateReady in template. Defaults to ReCreate.
+	// podUpdatePolicy specifies how a pod is updated. ReCreate replaces it with a new one. InPlaceIfPossible updates it in place if only
+	// images and metadata differ, and recreates it otherwise. InPlaceOnly updates it in place, and rejects changes of template that don't
+	// allow this. The last two require the readiness gate InPlaceUpdateReady in template. Defaults to ReCreate.
 	// +optional
 	PodUpdatePolicy PodUpdatePolicy `json:"podUpdatePolicy,omitempty"`
 
@@ -185,7 +186,7 @@ type StatefulSetRollingUpdateStrategy struct {
 	// +optional
 	InPlaceUpdateStrategy *pods.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 
-	// minReadySeconds is how long a pod must be ready before it counts as available, in seconds. It must be in the range 0-300. With
+	// minReadySeconds specifies how long a pod must be ready before it counts as available, in seconds. It must be in the range 0-300. With
 	// OrderedReady it also delays the creation of the next pod. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

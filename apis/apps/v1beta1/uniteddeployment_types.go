@@ -142,13 +142,14 @@ type Topology struct {
 	// +optional
 	Placement *pods.Placement `json:"placement,omitempty"`
 
-	// dependencies is whether a hub places the objects in the same namespace that the pods need in the same clusters. With Auto, it does so
-	// with a Propagation that this object owns; with Off, it doesn't. It requires subsets that name a cluster. Defaults to Off.
+	// dependencies specifies whether a hub also places the objects in the same namespace that the pods depend on, such as ConfigMaps, in the
+	// clusters of the subsets. With Auto, they are placed by a Propagation that this object owns. With Off, they are not placed. It requires
+	// subsets that name a cluster. Defaults to Off.
 	// +optional
 	Dependencies SubsetDependencies `json:"dependencies,omitempty"`
 }
 
-// SubsetDependencies is whether the dependencies of a subset's pods are placed with them.
+// SubsetDependencies specifies whether the dependencies of a subset's pods are placed with them.
 // +kubebuilder:validation:Enum=Off;Auto
 type SubsetDependencies string
 
@@ -245,7 +246,7 @@ type SubsetOrdinals struct {
 	End *int32 `json:"end,omitempty"`
 }
 
-// UnitedDeploymentScheduleStrategyType is whether replicas move when pods can't be scheduled.
+// UnitedDeploymentScheduleStrategyType specifies whether replicas move when pods can't be scheduled.
 //
 // +kubebuilder:validation:Enum=Adaptive;Fixed;""
 type UnitedDeploymentScheduleStrategyType string
@@ -260,8 +261,8 @@ const (
 
 // UnitedDeploymentScheduleStrategy configures whether replicas move when pods can't be scheduled.
 type UnitedDeploymentScheduleStrategy struct {
-	// type is how replicas are divided. With Fixed, only the numbers in the subsets count. With Adaptive, pods that can't be scheduled in
-	// their subset move to another one. Defaults to Fixed.
+	// type specifies how replicas are divided. With Fixed, only the numbers in the subsets count. With Adaptive, pods that can't be scheduled
+	// in their subset move to another one. Defaults to Fixed.
 	// +optional
 	Type UnitedDeploymentScheduleStrategyType `json:"type,omitempty"`
 
@@ -272,12 +273,12 @@ type UnitedDeploymentScheduleStrategy struct {
 
 // AdaptiveScheduleStrategy configures how replicas leave a subset whose pods can't be scheduled.
 type AdaptiveScheduleStrategy struct {
-	// rescheduleCriticalSeconds is how long a pod may be pending before its subset counts as unschedulable, in seconds. Defaults to 30.
+	// rescheduleCriticalSeconds specifies how long a pod may be pending before its subset counts as unschedulable, in seconds. Defaults to 30.
 	// +optional
 	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
 
-	// unschedulableDuration is how long a subset then counts as unschedulable, in seconds. With reserveUnschedulablePods, it is also how long
-	// a reserved pod must be ready before its replacement is deleted. Defaults to 300.
+	// unschedulableDuration specifies how long a subset then counts as unschedulable, in seconds. With reserveUnschedulablePods, it is also
+	// how long a reserved pod must be ready before its replacement is deleted. Defaults to 300.
 	// +optional
 	UnschedulableDuration *int32 `json:"unschedulableDuration,omitempty"`
 
@@ -287,7 +288,7 @@ type AdaptiveScheduleStrategy struct {
 	ReserveUnschedulablePods bool `json:"reserveUnschedulablePods,omitempty"`
 }
 
-// UnitedDeploymentUpdateStrategyType is how it is decided how far each subset is updated.
+// UnitedDeploymentUpdateStrategyType is the type of an update strategy.
 //
 // +kubebuilder:validation:Enum=Manual;""
 type UnitedDeploymentUpdateStrategyType string

@@ -33,8 +33,8 @@ type WorkloadSpreadSpec struct {
 	// +optional
 	ScheduleStrategy WorkloadSpreadScheduleStrategy `json:"scheduleStrategy,omitempty"`
 
-	// overflowPolicy is what happens to a new pod if all subsets are full. Create creates the pod without a subset. Refuse rejects it, and the
-	// workload retries. Defaults to Create.
+	// overflowPolicy specifies what happens to a new pod if all subsets are full. Create creates the pod without a subset. Refuse rejects it,
+	// and the workload retries. Defaults to Create.
 	// +optional
 	OverflowPolicy WorkloadSpreadOverflowPolicy `json:"overflowPolicy,omitempty"`
 
@@ -120,8 +120,8 @@ type WorkloadSpreadTargetFilter struct {
 
 // WorkloadSpreadScheduleStrategy configures what happens to pods that can't be scheduled.
 type WorkloadSpreadScheduleStrategy struct {
-	// type is what happens to pods that can't be scheduled. With Fixed, they stay where they are. With Adaptive, they are deleted, and their
-	// subset is marked as unschedulable for a while, so that the workload recreates them in the next subset. Defaults to Fixed.
+	// type specifies what happens to pods that can't be scheduled. With Fixed, they stay where they are. With Adaptive, they are deleted, and
+	// their subset is marked as unschedulable for a while, so that the workload recreates them in the next subset. Defaults to Fixed.
 	// +optional
 	Type WorkloadSpreadScheduleStrategyType `json:"type,omitempty"`
 
@@ -130,7 +130,7 @@ type WorkloadSpreadScheduleStrategy struct {
 	Adaptive *AdaptiveWorkloadSpreadStrategy `json:"adaptive,omitempty"`
 }
 
-// WorkloadSpreadScheduleStrategyType is what happens to pods that can't be scheduled.
+// WorkloadSpreadScheduleStrategyType specifies what happens to pods that can't be scheduled.
 //
 // +kubebuilder:validation:Enum=Adaptive;Fixed;""
 type WorkloadSpreadScheduleStrategyType string
@@ -150,12 +150,12 @@ type AdaptiveWorkloadSpreadStrategy struct {
 	// +optional
 	DisableSimulationSchedule bool `json:"disableSimulationSchedule,omitempty"`
 
-	// rescheduleCriticalSeconds is how long a pod may be unschedulable before it is deleted, in seconds. If unset, no pod is deleted.
+	// rescheduleCriticalSeconds specifies how long a pod may be unschedulable before it is deleted, in seconds. If unset, no pod is deleted.
 	// +optional
 	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
 }
 
-// WorkloadSpreadOverflowPolicy is what happens to a new pod if all subsets are full.
+// WorkloadSpreadOverflowPolicy specifies what happens to a new pod if all subsets are full.
 //
 // +kubebuilder:validation:Enum=Create;Refuse
 type WorkloadSpreadOverflowPolicy string

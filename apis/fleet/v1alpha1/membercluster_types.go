@@ -2,7 +2,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ClusterMode is which side opens the connection between hub and member.
+// ClusterMode specifies which side opens the connection between hub and member.
 // +kubebuilder:validation:Enum=Pull;Push
 type ClusterMode string
 
@@ -32,7 +32,7 @@ const (
 	ClusterLeaving ClusterPhase = "Leaving"
 )
 
-// LeavePolicy is what happens to the objects that the hub placed in a member when it leaves.
+// LeavePolicy specifies what happens to the objects that the hub placed in a member when it leaves.
 // +kubebuilder:validation:Enum=Orphan;Delete
 type LeavePolicy string
 
@@ -49,13 +49,13 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Pull' || !has(self.push)",message="push is for mode Push only: remove push or set mode: Push"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Push' || !has(self.pull)",message="pull is for mode Pull only: remove pull or set mode: Pull"
 type MemberClusterSpec struct {
-	// mode is which side opens the connection. With Pull, the agent in the member connects to the hub. With Push, the hub connects to the
-	// member. The mode can't change after the cluster has joined: let the cluster leave, then join again. Defaults to Pull.
+	// mode specifies which side opens the connection. With Pull, the agent in the member connects to the hub. With Push, the hub connects to
+	// the member. The mode can't change after the cluster has joined: let the cluster leave, then join again. Defaults to Pull.
 	// +optional
 	// +kubebuilder:default=Pull
 	Mode ClusterMode `json:"mode,omitempty"`
 
-	// push is how the hub connects to the member. It is required in mode Push and not allowed in mode Pull.
+	// push specifies how the hub connects to the member. It is required in mode Push and not allowed in mode Pull.
 	// +optional
 	Push *PushAccess `json:"push,omitempty"`
 
@@ -268,7 +268,7 @@ type Heartbeat struct {
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=86400
 	FailAfterSeconds int32 `json:"failAfterSeconds,omitempty"`
-	// recoverAfterSeconds is how long, in seconds, an unreachable cluster must renew its Lease without a gap before it is Ready again.
+	// recoverAfterSeconds specifies how long, in seconds, an unreachable cluster must renew its Lease without a gap before it is Ready again.
 	// Defaults to 60.
 	// +optional
 	// +kubebuilder:default=60
@@ -279,13 +279,13 @@ type Heartbeat struct {
 
 // Leave configures how a cluster leaves the fleet.
 type Leave struct {
-	// policy is what happens to the placed objects. Orphan keeps them, and removes the hub's annotation and managed fields from them. Delete
-	// deletes them. Defaults to Orphan.
+	// policy specifies what happens to the placed objects. Orphan keeps them, and removes the hub's annotation and managed fields from them.
+	// Delete deletes them. Defaults to Orphan.
 	// +optional
 	// +kubebuilder:default=Orphan
 	Policy LeavePolicy `json:"policy,omitempty"`
-	// timeoutSeconds is how long, in seconds, the hub waits for the member to finish. When it expires, the hub leaves a tombstone, which the
-	// member processes when it reconnects, and forgets the cluster. Defaults to 600.
+	// timeoutSeconds specifies how long, in seconds, the hub waits for the member to finish. When it expires, the hub leaves a tombstone,
+	// which the member processes when it reconnects, and forgets the cluster. Defaults to 600.
 	// +optional
 	// +kubebuilder:default=600
 	// +kubebuilder:validation:Minimum=1

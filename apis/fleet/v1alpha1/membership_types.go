@@ -44,7 +44,7 @@ const (
 	ConditionConnected = "Connected"
 )
 
-// MembershipStatus is what the agent knows about the hub.
+// MembershipStatus is the agent's knowledge of the hub.
 type MembershipStatus struct {
 	// epoch is the lowest epoch of the hub that may delete objects and scale them in here. It is the highest epoch of any row so far. It is
 	// one more than that after a row was found to be older than what was applied here, which happens when the hub was restored from a backup.

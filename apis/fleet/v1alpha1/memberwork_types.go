@@ -89,10 +89,10 @@ type MemberWorkSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Patch runtime.RawExtension `json:"patch,omitempty"`
-	// grant is what the member is allowed to run of the object.
+	// grant contains the numbers of pods that the member may run for the object.
 	// +optional
 	Grant WorkGrant `json:"grant,omitempty"`
-	// deletionPolicy is what happens to the object when the row is withdrawn. Delete deletes it, Orphan keeps it. Defaults to Delete.
+	// deletionPolicy specifies what happens to the object when the row is withdrawn. Delete deletes it, Orphan keeps it. Defaults to Delete.
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy LeavePolicy `json:"deletionPolicy,omitempty"`
@@ -100,7 +100,8 @@ type MemberWorkSpec struct {
 	// carries out at most ten such deletions, or 5 % of what it has applied, within a minute, and blocks the rest until withdrawn is set.
 	// +optional
 	Withdrawn bool `json:"withdrawn,omitempty"`
-	// apply is how the object is applied. By default an object that exists already is not touched, and all fields of the manifest are applied.
+	// apply specifies how the object is applied. By default an object that exists already is not touched, and all fields of the manifest are
+	// applied.
 	// +optional
 	Apply *WorkApply `json:"apply,omitempty"`
 	// suspend stops the agent from changing the object. The row is not applied, but still reports the state of the object. If the row is
@@ -109,7 +110,7 @@ type MemberWorkSpec struct {
 	Suspend bool `json:"suspend,omitempty"`
 }
 
-// AdoptionPolicy is what happens to an object that existed in the member before its row.
+// AdoptionPolicy specifies what happens to an object that existed in the member before its row.
 // +kubebuilder:validation:Enum=Never;IfEqual;OwnFields;Full
 type AdoptionPolicy string
 
@@ -128,9 +129,9 @@ const (
 
 // WorkApply configures how an object is applied.
 type WorkApply struct {
-	// adoption is what happens to an existing object with this name that doesn't belong to the hub. Never blocks the row. IfEqual adopts the
-	// object if applying the manifest changes nothing, and blocks the row otherwise. OwnFields adopts it, but leaves fields that others own to
-	// them. Full adopts it and applies all fields. Defaults to Never.
+	// adoption specifies what happens to an existing object with this name that doesn't belong to the hub. Never blocks the row. IfEqual
+	// adopts the object if applying the manifest changes nothing, and blocks the row otherwise. OwnFields adopts it, but leaves fields that
+	// others own to them. Full adopts it and applies all fields. Defaults to Never.
 	// +optional
 	// +kubebuilder:default=Never
 	Adoption AdoptionPolicy `json:"adoption,omitempty"`
@@ -268,8 +269,8 @@ type SubsetGrant struct {
 	FirstOrdinal *int32 `json:"firstOrdinal,omitempty"`
 }
 
-// MemberWorkStatus is what the member's agent reports about a row. It has at most 4 KiB, typically 400 bytes. Only the agent writes it. The
-// hub doesn't trust it: it clamps numbers to possible values.
+// MemberWorkStatus is the report of the member's agent about a row. It has at most 4 KiB, typically 400 bytes. Only the agent writes it.
+// The hub doesn't trust it: it clamps numbers to possible values.
 type MemberWorkStatus struct {
 	// observedGeneration is the generation of the row that the rest of the status describes. The agent has applied it, and the object's own
 	// controller has observed it.
@@ -362,12 +363,12 @@ type MemberWork struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the hub asks for. Like status it is atomic: each has a single writer, and tracking the owners of individual fields would
+	// spec is the request of the hub. Like status it is atomic: each has a single writer, and tracking the owners of individual fields would
 	// only make every row larger.
 	// +required
 	// +structType=atomic
 	Spec MemberWorkSpec `json:"spec"`
-	// status is what the agent of the member reports.
+	// status is the report of the member's agent.
 	// +optional
 	// +structType=atomic
 	Status MemberWorkStatus `json:"status,omitempty"`

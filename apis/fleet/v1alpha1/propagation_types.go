@@ -15,9 +15,10 @@ type PropagationSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Selectors []PropagationSelector `json:"selectors"`
 
-	// dependencies is whether the objects in the same namespace that the pod templates of the selected objects need are placed with them. Off
-	// places only the selected objects. Auto also places their dependencies. Only places the dependencies without the selected objects; it is
-	// for UnitedDeployments, whose subsets name the clusters. Defaults to Off, which is the only value that a ClusterPropagation allows.
+	// dependencies specifies whether objects in the same namespace that the selected objects depend on, such as ConfigMaps that their pod
+	// templates refer to, are placed with them. Off places only the selected objects. Auto also places their dependencies. Only places the
+	// dependencies without the selected objects; it is for UnitedDeployments, whose subsets name the clusters. Defaults to Off, which is the
+	// only value that a ClusterPropagation allows.
 	// +optional
 	Dependencies DependencyPolicy `json:"dependencies,omitempty"`
 
@@ -31,9 +32,9 @@ type PropagationSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Tolerations []ClusterToleration `json:"tolerations,omitempty"`
 
-	// replicas is how the replicas of Deployments, CloneSets, StatefulSets and Advanced StatefulSets are divided over the clusters. By default
-	// each cluster runs as many replicas as the object specifies. Objects of other kinds are placed unchanged. A ClusterPropagation must not
-	// set it.
+	// replicas specifies how the replicas of Deployments, CloneSets, StatefulSets and Advanced StatefulSets are divided over the clusters. By
+	// default each cluster runs as many replicas as the object specifies. Objects of other kinds are placed unchanged. A ClusterPropagation
+	// must not set it.
 	// +optional
 	Replicas *PropagationReplicas `json:"replicas,omitempty"`
 
@@ -43,13 +44,13 @@ type PropagationSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Overrides []PropagationOverride `json:"overrides,omitempty"`
 
-	// apply is how the objects are applied in the members: what happens to objects that exist there already, and which fields are left to
-	// other owners. By default existing objects are not touched, and all fields are applied.
+	// apply specifies how the objects are applied in the members: what happens to objects that exist there already, and which fields are left
+	// to other owners. By default existing objects are not touched, and all fields are applied.
 	// +optional
 	Apply *WorkApply `json:"apply,omitempty"`
 
-	// deletionPolicy is what happens to an object in a member when it is no longer placed there. Delete deletes it, Orphan keeps it. Defaults
-	// to Delete.
+	// deletionPolicy specifies what happens to an object in a member when it is no longer placed there. Delete deletes it, Orphan keeps it.
+	// Defaults to Delete.
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy LeavePolicy `json:"deletionPolicy,omitempty"`
@@ -59,7 +60,7 @@ type PropagationSpec struct {
 	Suspend *PropagationSuspend `json:"suspend,omitempty"`
 }
 
-// DependencyPolicy is whether the dependencies of selected objects are placed with them.
+// DependencyPolicy specifies whether the dependencies of selected objects are placed with them.
 // +kubebuilder:validation:Enum=Off;Auto;Only
 type DependencyPolicy string
 
@@ -135,7 +136,7 @@ type PropagationClusters struct {
 	Excluded []string `json:"excluded,omitempty"`
 }
 
-// ReplicaDivision is how replicas are divided over clusters.
+// ReplicaDivision specifies how replicas are divided over clusters.
 // +kubebuilder:validation:Enum=Duplicated;Weighted;Ordered
 type ReplicaDivision string
 
@@ -155,9 +156,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.division != 'Duplicated' || !has(self.shares)",fieldPath=".shares",message="with division Duplicated each cluster runs all replicas: remove shares, or choose Weighted or Ordered"
 // +kubebuilder:validation:XValidation:rule="self.division == 'Weighted' || !has(self.shares) || !self.shares.exists(s, has(s.weight))",fieldPath=".shares",message="only division Weighted has weights: remove weight, or choose Weighted"
 type PropagationReplicas struct {
-	// division is how replicas are divided. With Duplicated, each cluster runs as many replicas as the object specifies. With Weighted, the
-	// clusters share the replicas in proportion to the weights in shares. With Ordered, the clusters are filled up to their maxReplicas in the
-	// order of shares.
+	// division specifies how replicas are divided. With Duplicated, each cluster runs as many replicas as the object specifies. With Weighted,
+	// the clusters share the replicas in proportion to the weights in shares. With Ordered, the clusters are filled up to their maxReplicas in
+	// the order of shares.
 	// +required
 	Division ReplicaDivision `json:"division"`
 

@@ -64,7 +64,7 @@ func (e TaintEffect) Strength() int {
 	return slices.Index([]TaintEffect{NoNewPlace, NoPlace, Evict}, e)
 }
 
-// TolerationOperator is how a toleration compares the value of a taint.
+// TolerationOperator specifies how a toleration compares the value of a taint.
 // +kubebuilder:validation:Enum=Exists;Equal
 type TolerationOperator string
 
@@ -86,8 +86,8 @@ type ClusterToleration struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=316
 	Key string `json:"key,omitempty"`
-	// operator is how value is compared with the value of the taint. Equal requires the same value; Exists matches any value. Defaults to
-	// Equal.
+	// operator specifies how value is compared with the value of the taint. Equal requires the same value; Exists matches any value. Defaults
+	// to Equal.
 	// +optional
 	Operator TolerationOperator `json:"operator,omitempty"`
 	// value is the value of the taint. It is used with operator Equal only.
@@ -97,8 +97,8 @@ type ClusterToleration struct {
 	// effect is the effect of the taint. If empty, the toleration matches all effects.
 	// +optional
 	Effect TaintEffect `json:"effect,omitempty"`
-	// tolerationSeconds is how long replicas stay in a cluster with a taint of effect Evict, counted from the taint's timeAdded. They don't
-	// grow in that time. If unset, the taint is tolerated forever; with 0, it is not tolerated.
+	// tolerationSeconds specifies how long replicas stay in a cluster with a taint of effect Evict, counted from the taint's timeAdded. They
+	// don't grow in that time. If unset, the taint is tolerated forever; with 0, it is not tolerated.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=31536000
