@@ -87,7 +87,7 @@ func table() []mutant {
 		{"I42", "member/agent/credential.go", `at, wait = now.Add(wait), min(2*wait, longestRenewWait)`, `return err`, []string{"member/agent.TestAFailedRenewalIsRetriedUntilExpiry"}},
 		{"I44", plan, `case how == fleetv1alpha1.AdoptNever:`, `case false:`, []string{agentPlan}},
 		{"I44", plan, `case how == fleetv1alpha1.AdoptIfEqual && len(o.differs) > 0:`, `case false:`, []string{agentPlan}},
-		{"I44", "member/agent/field.go", `if name == keys.FleetRowUID { // Always ours.`, `if name == "" {`, []string{"member/agent.TestI44FieldsThatOthersOwnAreLeftToThem"}},
+		{"I44", "member/agent/field.go", `if name == keys.FleetRowUID { // This annotation is always ours.`, `if name == "" {`, []string{"member/agent.TestI44FieldsThatOthersOwnAreLeftToThem"}},
 
 		{"A01", "member/agent/leave.go", `if membership != nil && membership.Spec.Hub.MemberClusterUID != data[link.TombstoneUID] {`, `if false {`, []string{"member/agent.TestAttack01TombstoneOfAnEarlierMembershipIsIgnored"}},
 		{"A02", plan, `older := o.row.Generation < applied.RowGeneration`, `older := false`, []string{"member/agent.TestAttack02HubThatWasRestoredIsNotTrusted"}},
@@ -110,7 +110,7 @@ func table() []mutant {
 		{"A13", "hub/cluster/memory.go", `return at >= 0`, `return at > len(r.serials)`, []string{"hub/cluster.TestAttack13TwoCertificatesInUseAreNoticed"}},
 		{"A14", "hub/cluster/observe.go", `namespace.Annotations[keys.FleetClusterUID] == string(mc.UID)`, `mc != nil`, []string{"hub/cluster.TestAttack14NamespaceOfOthersIsNotUsed"}},
 		{"A16", "pkg/cert/drain.go", `const bodyLimit = 64 << 20`, `const bodyLimit = 64 << 30`, []string{"pkg/cert.TestAttack16BodiesAreBounded"}},
-		{"A18", "hub/cluster/plan.go", `drop = planNotAccepted(o).drop // Rights`, `drop = nil // Rights`, []string{"hub/cluster.TestAttack18HubThatLostItsEpochRevokesRights"}},
+		{"A18", "hub/cluster/plan.go", `drop = planNotAccepted(o).drop // Permissions`, `drop = nil // Permissions`, []string{"hub/cluster.TestAttack18HubThatLostItsEpochRevokesRights"}},
 		{"A19", "hub/cluster/memory.go", `r.leaving = now`, `r.leaving = mc.DeletionTimestamp.Time`, []string{"hub/cluster.TestAttack19LeaveIsTimedByTheHub"}},
 		{"A20", "hub/uniteddeployment/status.go", `cmp.Compare(reported[a], reported[b]), cmp.Compare(b, a))`, `cmp.Compare(b, a))`, []string{"hub/uniteddeployment.TestAttack20OneMemberDoesNotNameTheRevision"}},
 		{"A22", plan, `why := link.NeverPlaced(o.want.object.GroupVersionKind().GroupKind())`, `why := ""`, []string{agentPlan}},
