@@ -33,7 +33,7 @@ import (
 )
 
 // deployed returns a Deployment of such pods, which Kubernetes' own controllers create.
-func deployed(name string, replicas int32, containers ...corev1.Container) *appsv1.Deployment {
+func deployed(name string, replicas int32, containers ...corev1.Container) *appsv1.Deployment { //nolint:unparam // As with settled.
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.DeploymentSpec{

@@ -278,7 +278,7 @@ func TestWhatIsPlacedWithAWorkload(t *testing.T) {
 }
 
 // rollout gives the workload of a world its row in east in the desired state, with the status that the member reports. It also gives
-// ConfigMap a a row that nothing needs.
+// ConfigMap "a" a row that nothing needs.
 func (w *world) rollout(change func(*fleetv1alpha1.MemberWork)) {
 	w.objects = w.objects[:1]
 	w.row("east", "a")

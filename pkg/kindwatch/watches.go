@@ -22,7 +22,7 @@ import (
 // Queue is the work queue of a controller.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Keys maps a change to the requests that it enqueues: was is nil for a new object, is is nil for one that is gone. The context is the
+// Keys maps a change to the requests that it enqueues: the first object is nil if it is new, the second if it is gone. The context is the
 // controller's.
 type Keys func(ctx context.Context, was, is client.Object) []client.ObjectKey
 

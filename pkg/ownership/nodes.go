@@ -29,8 +29,8 @@ func Nodes(ctx context.Context, r client.Reader) ([]*corev1.Node, error) {
 	return out, nil
 }
 
-// OnNodes enqueues the requests returned for a node event; was is nil for a new node, is is nil for a deleted one. Most events, such as kubelet
-// heartbeats, are irrelevant and ignored: only labels, taints and allocatable resources count. The initial list of nodes enqueues nothing,
+// OnNodes enqueues the requests returned for a node event; the first node is nil if it is new, the second if it was deleted. Most events,
+// such as kubelet heartbeats, are ignored: only labels, taints and allocatable resources count. The initial list of nodes enqueues nothing,
 // because the initial list of a kind's objects already enqueues all of them.
 func OnNodes(requests func(ctx context.Context, was, is *corev1.Node) []ctrl.Request) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]

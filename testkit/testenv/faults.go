@@ -38,7 +38,7 @@ const (
 	PageFailed Fault = "500 between pages"
 )
 
-// Faults, while switched on, makes one in four client requests fail in one of these ways, and most requests for later pages:
+// Faults makes, while it is switched on, one in four client requests fail in one of these ways, and most requests for later pages:
 //
 //	cfg.Wrap(faults.Transport)
 //
