@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,11 +79,6 @@ func (c *Cluster) awaitEstablished(ctx context.Context, name string) error {
 		if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
 			return false, err.Error()
 		}
-		for _, cond := range crd.Status.Conditions {
-			if cond.Type == apiextensionsv1.Established && cond.Status == apiextensionsv1.ConditionTrue {
-				return true, ""
-			}
-		}
-		return false, fmt.Sprintf("%s: CRD %s is not established", c.Name, name)
+		return apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established), fmt.Sprintf("%s: CRD %s is not established", c.Name, name)
 	})
 }

@@ -124,7 +124,8 @@ func TestPodUnavailableBudgetHoldsWhileANodeIsDrained(t *testing.T) {
 	s.protect(c, "web", policyv1beta1.PodUnavailableBudgetSpec{
 		TargetRef: &policyv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
 	}, 1)
-	fewest := s.fewest(c, "web")
+	// A probe that a busy machine answers late doesn't count.
+	fewest := s.fewest(c, "web", func(p *corev1.Pod, so bool) bool { return so || ready(p) })
 
 	mark := fleet.Mark()
 	t.Cleanup(func() {
@@ -151,19 +152,21 @@ func TestPodUnavailableBudgetHoldsWhileANodeIsDrained(t *testing.T) {
 	require.Len(t, codes, 2)
 }
 
-// fewest watches how many pods of an app serve: those that have become ready and are not being deleted. A probe that a busy machine answers
-// late doesn't count. The returned function stops watching, and returns the lowest number since the call.
-func (s *scene) fewest(c *fleet.Cluster, app string) func() int {
+// fewest watches how many pods of an app serve and are not being deleted. serves decides by the pod, and by whether the pod has served so far.
+// The returned function returns the lowest number since the call.
+func (s *scene) fewest(c *fleet.Cluster, app string, serves func(p *corev1.Pod, so bool) bool) func() int {
 	s.Helper()
+	var mu sync.Mutex
 	serve, least := map[types.UID]bool{}, -1
 	synced := make(chan struct{})
 	want := len(s.pods(c, app))
 	end, err := fleet.Follow(s.ctx, c, &corev1.PodList{}, func(e watch.EventType, p *corev1.Pod) {
-		switch {
-		case e == watch.Deleted || p.DeletionTimestamp != nil:
-			delete(serve, p.UID)
-		case ready(p):
+		mu.Lock()
+		defer mu.Unlock()
+		if e != watch.Deleted && p.DeletionTimestamp == nil && serves(p, serve[p.UID]) {
 			serve[p.UID] = true
+		} else {
+			delete(serve, p.UID)
 		}
 		switch {
 		case least >= 0:
@@ -174,12 +177,17 @@ func (s *scene) fewest(c *fleet.Cluster, app string) func() int {
 		}
 	}, client.InNamespace(s.namespace), client.MatchingLabels{"app": app})
 	require.NoError(s, err)
+	s.Cleanup(end)
 	select {
 	case <-synced:
 	case <-s.ctx.Done():
 		require.NoError(s, s.ctx.Err())
 	}
-	return func() int { end(); return least }
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return least
+	}
 }
 
 // TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled evicts pods in parallel, while one of the two answering replicas is killed.

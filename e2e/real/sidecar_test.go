@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -263,31 +262,11 @@ func TestPodUnavailableBudgetHoldsASidecarSetWhoseSidecarsAreSlowToStop(t *testi
 		TargetRef: &policyv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
 	}, 1)
 
-	var mu sync.Mutex
-	serve, least := map[types.UID]bool{}, pods
-	end, err := fleet.Follow(s.ctx, c, &corev1.PodList{}, func(e watch.EventType, p *corev1.Pod) {
-		mu.Lock()
-		defer mu.Unlock()
-		serve[p.UID] = e != watch.Deleted && ready(p)
-		n := 0
-		for _, serves := range serve {
-			if serves {
-				n++
-			}
-		}
-		if len(serve) >= pods {
-			least = min(least, n)
-		}
-	}, client.InNamespace(s.namespace), client.MatchingLabels{"app": "web"})
-	require.NoError(t, err)
+	fewest := s.fewest(c, "web", func(p *corev1.Pod, _ bool) bool { return ready(p) })
 	mark := fleet.Mark()
 	s.setSidecar(c, set, imageMissing)
 	s.budgeted(c, "web", pods-1, 0)
-	require.Never(t, func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return least < pods-1
-	}, 3*stop, time.Second, "pods that are ready")
+	require.Never(t, func() bool { return fewest() < pods-1 }, 3*stop, time.Second, "pods that are ready")
 	refused := 0
 	writes, err := c.Lab.Writes(mark)
 	require.NoError(t, err)
@@ -300,6 +279,5 @@ func TestPodUnavailableBudgetHoldsASidecarSetWhoseSidecarsAreSlowToStop(t *testi
 
 	s.setSidecar(c, set, imageNew)
 	s.until(func(ctx context.Context) string { return s.sidecars(ctx, c, set, pods) })
-	end()
-	require.Equal(t, pods-1, least, "pods that were ready at the worst moment")
+	require.Equal(t, pods-1, fewest(), "pods that were ready at the worst moment")
 }

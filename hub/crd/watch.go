@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -169,10 +170,7 @@ func (w Watch) run(ctx context.Context, kind client.Object, o cache.Options, see
 
 // served returns the first of the versions that a CRD serves, or "" if there is none.
 func served(crd *apiextensionsv1.CustomResourceDefinition, versions []string) string {
-	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	})
-	if !established || !crd.DeletionTimestamp.IsZero() {
+	if !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) || !crd.DeletionTimestamp.IsZero() {
 		return ""
 	}
 	for _, version := range versions {

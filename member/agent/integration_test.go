@@ -22,6 +22,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,12 +95,7 @@ func startControlPlane(t *testing.T, cfg lab.Config, crds string) *controlPlane 
 		crd.Spec.Conversion = nil // There is no webhook; the tests use only the storage version.
 		require.NoError(t, e.Create(t.Context(), crd))
 		require.Eventually(t, func() bool {
-			if e.Get(t.Context(), client.ObjectKeyFromObject(crd), crd) != nil {
-				return false
-			}
-			return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-				return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-			})
+			return e.Get(t.Context(), client.ObjectKeyFromObject(crd), crd) == nil && apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established)
 		}, patience, tick, "CRD %s is served", crd.Name)
 	}
 	return e

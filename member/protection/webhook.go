@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,7 +113,7 @@ func (w *validator) ofCRD(ctx context.Context, o *unstructured.Unstructured) (is
 	}
 	version, served := readable(crd)
 	switch {
-	case !established(crd): // It has never been served.
+	case !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established): // It has never been served.
 		return "", "", nil
 	case !served:
 		return "none of its versions is served, so nobody can see whether it has objects", "serve a version", nil
@@ -139,15 +140,6 @@ func readable(crd *apiextensionsv1.CustomResourceDefinition) (version string, se
 		}
 	}
 	return version, version != ""
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensionsv1.Established {
-			return c.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // staying returns the name, with namespace, of an object of a kind that is not being deleted; "" if there is none.

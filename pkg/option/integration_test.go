@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -37,11 +38,9 @@ func TestIntegrationAManagerWaitsForItsCRDs(t *testing.T) {
 	install("anchors", "Anchor")
 
 	m := NewManager("flotilla-test")
-	m.Kubeconfig, m.HealthAddr = cluster.Kubeconfig, "127.0.0.1:0"
-	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", m.HealthAddr)
+	port, err := cluster.Port(t.Context(), "health")
 	require.NoError(t, err)
-	m.HealthAddr = free.Addr().String()
-	require.NoError(t, free.Close())
+	m.Kubeconfig, m.HealthAddr = cluster.Kubeconfig, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -86,8 +86,8 @@ func Readiness(p *podset.Plan, scale, update, waits report.Failure) report.Readi
 			return report.Retrying(f)
 		}
 	}
-	if unsent, waits := Unsent(p); waits {
-		return unsent
+	if r, is := Unsent(p); is {
+		return r
 	}
 	paused := func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPaused }
 	switch {
@@ -100,11 +100,10 @@ func Readiness(p *podset.Plan, scale, update, waits report.Failure) report.Readi
 	return report.Ready("all pods are available, and as the spec wants")
 }
 
-// Unsent returns the readiness of an object whose new pods wait until the API server sends pods to the pod webhook. waits reports whether any
-// do.
-func Unsent(p *podset.Plan) (r report.Readiness, waits bool) {
+// Unsent returns the readiness of an object whose new pods wait until the API server sends pods to the pod webhook; false if none waits.
+func Unsent(p *podset.Plan) (report.Readiness, bool) {
 	if !slices.ContainsFunc(p.Holds, func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPodWebhook }) {
-		return r, false
+		return report.Readiness{}, false
 	}
 	return report.Reconciling(string(rollout.ReasonPodWebhook), "new pods wait until they are sent to the pod webhook"), true
 }
