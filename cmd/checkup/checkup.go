@@ -39,7 +39,7 @@ type Probe struct {
 	Bad client.Object
 }
 
-// Run waits until all checks succeed, at most for limit, and returns a summary. The error is that of the last failed check.
+// Run waits until all checks succeed, at most for limit, and returns a summary. If they don't, it returns the error of the last failed check.
 func (c Check) Run(ctx context.Context, limit time.Duration) (string, error) {
 	var said []string
 	renewed := ""

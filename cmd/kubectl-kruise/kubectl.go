@@ -124,7 +124,7 @@ func leading(cmd *cobra.Command, args []string) (flags, rest []string) {
 	return args[:len(args)-len(rest)], rest
 }
 
-// createBroadcastJob creates a BroadcastJob from NAME --image IMAGE [-- COMMAND...]. All other flags are those of kubectl create.
+// createBroadcastJob creates a BroadcastJob from NAME --image IMAGE [-- COMMAND...]. All other flags are the same as for kubectl create.
 func createBroadcastJob(cmd *cobra.Command, args []string) error {
 	const usage = "create broadcastjob NAME --image IMAGE [-- COMMAND [ARGUMENT...]]"
 	var command []string

@@ -34,7 +34,7 @@ type figures map[string]map[string]float64
 
 // read returns the figures in the output of go test -bench, and the times per operation. If a benchmark has several results, it takes the
 // lowest. If a benchmark reports its own figures, it takes only those: what the benchmark allocates to count them doesn't matter. The format
-// is that of golang.org/x/perf/benchfmt, which is not used because it requires newer modules than the product has.
+// is the one of golang.org/x/perf/benchfmt, which is not used because it requires newer modules than the product has.
 func read(in io.Reader) (figures, map[string]time.Duration, error) {
 	all, times, folder := figures{}, map[string]time.Duration{}, ""
 	lines := bufio.NewScanner(in)

@@ -29,7 +29,7 @@ type mutant struct {
 	rule string
 	// file is the path from the root of the module. from occurs in one line, and nowhere else. to replaces it.
 	file, from, to string
-	// tests are those of which at least one must fail, by folder and function as the line of the rule names them.
+	// tests are the tests, at least one of which must fail, by folder and function as the line of the rule names them.
 	tests []string
 }
 

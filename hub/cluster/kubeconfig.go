@@ -26,7 +26,7 @@ type refusal struct{ reason, message string }
 
 // access turns a kubeconfig into a client configuration without opening a file, running a program or connecting. It accepts one cluster, one
 // user and one context, an https address, and inline certificates and credentials. Anything else is refused with the field and the remedy.
-// The limits are those of the cluster, or the API's defaults.
+// The limits come from the cluster, or are the API's defaults.
 func access(kubeconfig []byte, limits *fleetv1alpha1.ClusterLimits) (*rest.Config, *refusal) {
 	parsed, err := clientcmd.Load(kubeconfig)
 	if err != nil || len(kubeconfig) == 0 {

@@ -272,7 +272,7 @@ func unready(mc *fleetv1alpha1.MemberCluster) (reason, why string) {
 	return ReasonUnreachable, "can't be reached"
 }
 
-// unsteady reports whether the hub ignores a member's reports for now because they change all the time.
+// unsteady reports whether the hub temporarily ignores a member's reports because they change all the time.
 func unsteady(mc *fleetv1alpha1.MemberCluster) bool {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == fleetv1alpha1.ReasonUnsteady

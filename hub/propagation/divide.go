@@ -187,7 +187,7 @@ func replicasIn(raw []byte, r *fleetv1alpha1.MemberWork) (int32, error) {
 	return max(*is.Spec.Replicas, 0), nil
 }
 
-// ofReplicas reports whether an ignored path is that of the replicas.
+// ofReplicas reports whether an ignored path is the path of the replicas.
 func ofReplicas(path string) bool {
 	return slices.Contains([]string{"spec.replicas", "spec[replicas]"}, path)
 }

@@ -26,7 +26,7 @@ import (
 
 // observed is what a reconcile has read. It points into the cache and must not be changed.
 type observed struct {
-	placement.Fleet // Its rows are those of all objects, by place.
+	placement.Fleet // It has the rows of all objects, by place.
 
 	source client.Object
 	kind   string

@@ -166,7 +166,7 @@ func lowersReplicas(want, live *unstructured.Unstructured) bool { return lowersB
 
 // lowersPartitioned allows another partition too: with the template as it is it begins no update.
 func lowersPartitioned(want, live *unstructured.Unstructured) bool {
-	// The latter is that of a CloneSet of v1alpha1.
+	// The latter is the path in a CloneSet of v1alpha1.
 	return lowersBut(want, live, "spec.updateStrategy.rollingUpdate.partition", "spec.updateStrategy.partition")
 }
 

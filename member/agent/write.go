@@ -44,7 +44,7 @@ type writeOption interface {
 	client.PatchOption
 }
 
-// write creates or patches an object without an apply, and returns the result. Lists are those of the manifest; entries that others added to
+// write creates or patches an object without an apply, and returns the result. Lists are taken from the manifest; entries that others added to
 // maps stay. A field that only the agent owns and that is no longer wanted is removed, unless it is ignored.
 func (w writer) write(
 	ctx context.Context, want, live *unstructured.Unstructured, ignored [][]string, options ...writeOption,

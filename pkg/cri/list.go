@@ -20,7 +20,7 @@ const (
 
 // Listed is a container in a runtime's list.
 type Listed struct {
-	// Namespace and Pod are those of the container's pod, Name is the container's name; empty if no kubelet created it.
+	// Namespace and Pod name the container's pod, Name is the container's name; empty if no kubelet created it.
 	Namespace, Pod, Name string
 	// ID is the container's ID in the runtime, and Image the reference that it was created with.
 	ID, Image string

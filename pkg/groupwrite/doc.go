@@ -3,6 +3,6 @@
 //
 // Every write is an update at a resourceVersion (compare and swap), so several replicas and a controller may write the same status: the second
 // writer gets a conflict, reads the object from the API server, and evaluates its requests again. Requests for an object that arrive during a
-// write wait, and join the next one. So a thousand concurrent requests cost about ten writes instead of a thousand, and their latency is that of
+// write wait, and join the next one. So a thousand concurrent requests cost about ten writes instead of a thousand, and take no longer than
 // two writes.
 package groupwrite

@@ -86,7 +86,7 @@ func Readiness(p *podset.Plan, scale, update, waits report.Failure) report.Readi
 			return report.Retrying(f)
 		}
 	}
-	if r, is := Unsent(p); is {
+	if r, ok := Unsent(p); ok {
 		return r
 	}
 	paused := func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPaused }

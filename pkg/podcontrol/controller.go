@@ -87,7 +87,7 @@ type Controller struct {
 }
 
 // ControllerName returns the name of a kind's controller: in the metrics of controller-runtime, in the log, and as the reporter
-// of events. It is that of OpenKruise, which dashboards and filters have.
+// of events. OpenKruise uses the same names, and dashboards and filters rely on them.
 func ControllerName(kind string) string { return strings.ToLower(kind) + "-controller" }
 
 // NewController returns the Controller of a kind.

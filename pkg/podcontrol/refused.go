@@ -20,7 +20,7 @@ import (
 // RefusedRecheck is how long to wait before a refused step is retried: no watch event tells when it becomes allowed.
 const RefusedRecheck = 10 * time.Second
 
-// refusedError is the response to a write that a PodDisruptionBudget or an admission webhook refuses for now.
+// refusedError is the response to a write that a PodDisruptionBudget or an admission webhook refuses temporarily.
 type refusedError struct{ error }
 
 func (e refusedError) Unwrap() error { return e.error }
@@ -48,7 +48,7 @@ func deniedWith(err error, code int32) bool {
 	return strings.Contains(message, "denied the request") || strings.Contains(message, "denied request")
 }
 
-// Holds returns the steps that were refused for now.
+// Holds returns the steps that were temporarily refused.
 func (r *Results) Holds() []rollout.Hold {
 	if len(r.refused) == 0 {
 		return nil

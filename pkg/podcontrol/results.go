@@ -25,7 +25,7 @@ type Results struct {
 	// it.
 	Waits report.Failure
 
-	// refused are the messages of writes that were refused for now.
+	// refused are the messages of writes that were temporarily refused.
 	refused []string
 }
 

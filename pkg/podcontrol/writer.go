@@ -31,7 +31,7 @@ const RetrySkipped = time.Second
 type Client interface {
 	client.Writer
 	client.SubResourceClientConstructor
-	// GroupVersionKindFor is that of client.Client.
+	// GroupVersionKindFor is the method of client.Client.
 	GroupVersionKindFor(o runtime.Object) (schema.GroupVersionKind, error)
 }
 
@@ -82,7 +82,7 @@ type Result struct {
 	Done []string
 	// Skipped is how many were skipped because the object has changed meanwhile.
 	Skipped int
-	// Refused are the messages of writes that a disruption budget or an admission webhook refuses for now. They don't stop others.
+	// Refused are the messages of writes that a disruption budget or an admission webhook refuses temporarily. They don't stop others.
 	Refused []string
 	// Taken are the names that objects of other owners have, so that another attempt needs other names.
 	Taken []string

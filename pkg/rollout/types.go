@@ -272,8 +272,8 @@ const (
 	ReasonScaleLimit Reason = "ScaleLimit"
 	// ReasonBurst (Hold): at most MaxCreates pods are created at a time.
 	ReasonBurst Reason = "Burst"
-	// ReasonRefused (Hold): a PodDisruptionBudget or an admission webhook refuses the step for now. It is found when steps are applied; Next never
-	// returns it.
+	// ReasonRefused (Hold): a PodDisruptionBudget or an admission webhook refuses the step temporarily. It is found when steps are applied; Next
+	// never returns it.
 	ReasonRefused Reason = "Refused"
 	// ReasonNotInPlace (Hold): the pod can't be updated in place, and no other way is allowed.
 	ReasonNotInPlace Reason = "NotInPlace"

@@ -80,7 +80,7 @@ type Options struct {
 	// Admitted has pods sent to the webhook for an object that is about to be stored, as admit.Registration.Admitted says. Kinds with Pods or
 	// Guards have it called; Setup fills it in. It is nil with WebhooksOnly.
 	Admitted func(ctx context.Context, old, object client.Object) []string
-	// Guards are those of all kinds; Setup fills them in.
+	// Guards are the guards of all kinds; Setup fills them in.
 	Guards podguard.Guards
 	// LocalHub: a hub runs in this cluster.
 	LocalHub bool

@@ -28,11 +28,11 @@ func (t Templates) Same(other Templates) bool {
 type Defaulting int
 
 const (
-	// AllDefaults are those of the API server, except that containers without an imagePullPolicy get Always, as in OpenKruise.
+	// AllDefaults sets the API server's defaults, except that containers without an imagePullPolicy get Always, as in OpenKruise.
 	AllDefaults Defaulting = iota
 	// NoDefaults leaves templates as they are given.
 	NoDefaults
-	// APIServerDefaults are those of the API server.
+	// APIServerDefaults sets the API server's defaults.
 	APIServerDefaults
 )
 

@@ -3,7 +3,7 @@
 // StatefulSet, UnitedDeployment and WorkloadSpread. Controllers, webhooks and the hub use this version; v1alpha1 is also served, by
 // conversion.
 //
-// The fields, defaults and rules are those of OpenKruise, so that manifests written for it apply unchanged. What a hub needs in addition is
+// The fields, defaults and rules match OpenKruise, so that manifests written for it apply unchanged. What a hub needs in addition is
 // in optional fields. Each rule about a value is in the first place that can express it: a schema marker, a CEL rule, the webhook of the
 // kind. Defaults are set by the webhook, except for those in markers here.
 //

@@ -29,7 +29,7 @@ type Reconciler struct {
 	// Client reads from a cache of the node's pods, and writes; Live reads from the apiserver.
 	Client client.Client
 	Live   client.Reader
-	// Runtimes are those of the node.
+	// Runtimes are the node's container runtimes.
 	Runtimes stop.Runtimes
 	Clock    clock.Clock
 	Stopper  *stop.Stopper

@@ -20,7 +20,7 @@ const patience = 5 * time.Minute
 // observed is what a reconcile has read about one pod. The pod is shared with the cache and must not be modified.
 type observed struct {
 	pod *corev1.Pod
-	// since is when the pod's containers began to wait for the containers that they wait for now. told means that an event has reported it.
+	// since is when the pod's containers began to wait for the present priority. told means that an event has reported it.
 	since time.Time
 	told  bool
 }

@@ -160,7 +160,7 @@ func index(ctx context.Context, i client.FieldIndexer) error {
 	return nil
 }
 
-// ofHub reports whether an object is that of a hub in this cluster, which distributes it to its members.
+// ofHub reports whether an object belongs to a hub in this cluster, which distributes it to its members.
 func ofHub(rd *appsv1beta1.ResourceDistribution) bool { return rd.Spec.Targets.Clusters != nil }
 
 func indexed(o client.Object) []string {

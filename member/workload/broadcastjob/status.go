@@ -93,7 +93,7 @@ func readiness(job *appsv1beta1.BroadcastJob, p *planned) report.Readiness {
 	case never(job) && len(p.succeeded) >= p.desired && p.active == 0:
 		return report.Ready("the pods of all nodes have succeeded; new nodes get one")
 	}
-	if r, is := podcontrol.Unsent(&p.Plan); is {
+	if r, ok := podcontrol.Unsent(&p.Plan); ok {
 		return r
 	}
 	return report.Reconciling(report.ReasonProgressing, "pods run, or are still to be created")
