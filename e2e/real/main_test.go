@@ -29,7 +29,10 @@ func TestMain(m *testing.M) {
 	}
 	o := fleet.Options{
 		Prefix: "e2e-real-", Nodes: "real:2", Heartbeat: &heartbeat, Volumes: true,
-		MemberGates: []string{"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true", "ImagePullJobGate=true", "PreDownloadImageForInPlaceUpdate=true", "ResourceDistributionGate=true", "SidecarTerminator=true", "EnhancedLivenessProbe=true"},
+		MemberGates: []string{
+			"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true", "ImagePullJobGate=true", "PreDownloadImageForInPlaceUpdate=true",
+			"ResourceDistributionGate=true", "SidecarTerminator=true", "EnhancedLivenessProbe=true", "PodUnavailableBudgetUpdateGate=true",
+		},
 		MemberValues: []string{
 			"--set", "resourceDistribution.secrets={registry}", "--set", "imagePullJob.secrets={login}",
 			"--set", "daemon.credentialProviders.configFile=" + provider.config(), "--set", "daemon.credentialProviders.binDir=" + provider.bin(),
