@@ -159,7 +159,7 @@ e2e: build lab-build $(RESULTS)/. ## the black-box suite on a hub and two member
 
 .PHONY: e2e-real
 e2e-real: build lab-build $(RESULTS)/. ## real nodes, our images, our charts by helm; skipped where nodes can't run, unless CI=true
-	export $(KEEP_LOGS); $(call clustertest,e2e-real,./e2e/real/...,-tags e2e -count 1 -parallel 3 -timeout 30m)
+	export $(KEEP_LOGS); $(call clustertest,e2e-real,./e2e/real/...,-tags e2e -count 1 -parallel 3 -timeout $(if $(ALL),60,30)m)
 
 .PHONY: soak
 soak: build lab-build $(RESULTS)/. ## SOAK (3) rounds of chaos on real nodes, and of managers killed at random
