@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -514,6 +516,52 @@ func TestStatus(t *testing.T) {
 			require.Empty(t, events)
 		})
 	}
+}
+
+func TestKstatusTellsHowFarAMemberClusterIs(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		world *world
+		done  applied
+		want  kstatus.Status
+	}{
+		{name: "a cluster that is not accepted", world: func() *world {
+			w := settled().new()
+			w.mc.Spec.Accepted = false
+			return w
+		}(), want: kstatus.InProgressStatus},
+		{name: "a cluster that has not asked for a certificate", world: settled().new(), want: kstatus.InProgressStatus},
+		{name: "a member that is ready", world: settled(), want: kstatus.CurrentStatus},
+		{name: "a member that stopped renewing its Lease", world: func() *world {
+			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w.heartbeat = LivenessStale
+			return w
+		}(), want: kstatus.InProgressStatus},
+		{
+			name: "a member of another hub", world: settled().agent(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse),
+			want: kstatus.FailedStatus,
+		},
+		{
+			name: "a cluster whose namespace was not created by the hub", world: settled().new(), done: applied{namespaceTaken: true},
+			want: kstatus.FailedStatus,
+		},
+		{
+			name: "a cluster that leaves", world: settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).leavingSince(0),
+			want: kstatus.TerminatingStatus,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o := tt.world.observed
+			mc := o.mc.DeepCopy()
+			mc.Status, _ = status(o, plan(o, noon), tt.done, noon)
+			require.Equal(t, tt.want, testkit.Kstatus(t, mc))
+		})
+	}
+	require.Equal(t, kstatus.InProgressStatus, testkit.Kstatus(t, &fleetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Generation: 1}, Status: fleetv1alpha1.MemberClusterStatus{ObservedGeneration: -1},
+	}), "a MemberCluster that no manager has seen")
 }
 
 // was sets the status that an earlier reconcile wrote.

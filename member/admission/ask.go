@@ -51,17 +51,23 @@ func (e *Entries) Ask(ctx context.Context, old, object client.Object) []string {
 		}
 		if err := e.open(ctx, s, asked); err != nil {
 			ctrl.LoggerFrom(ctx).Info("Admitted an object before pods are sent for it", "webhook", s.path, "reason", err.Error())
-			warnings = append(warnings, fmt.Sprintf(s.late, strings.Join(asked.namespaces(), ", ")))
+			i := slices.IndexFunc(s.sources, func(from source) bool { return from.isOf(object) })
+			warnings = append(warnings, fmt.Sprintf(s.late, strings.Join(asked.namespaces(), ", "))+s.sources[i].late)
 		}
 	}
 	return warnings
+}
+
+// isOf reports whether an object is of the source's kind.
+func (s source) isOf(object client.Object) bool {
+	return reflect.TypeOf(s.object) == reflect.TypeOf(object)
 }
 
 // asked returns what object asks for from one webhook, and old did not.
 func (e *Entries) asked(s side, old, object client.Object) marks {
 	var out marks
 	for _, from := range s.sources {
-		if reflect.TypeOf(from.object) != reflect.TypeOf(object) {
+		if !from.isOf(object) {
 			continue
 		}
 		var before marks

@@ -336,8 +336,18 @@ func TestAskWarnsIfPodsAreNotSent(t *testing.T) {
 			warnings := w.entries.Ask(ctx, nil, admitted("shop", "a"))
 			require.Len(t, warnings, 1)
 			require.Contains(t, warnings[0], warning)
+			require.Contains(t, warnings[0], "Wait a few seconds", "the kind has no condition Active")
 		})
 	}
+}
+
+func TestTheWarningNamesConditionActiveForAKindThatHasIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(configured("")) // Without a CA bundle nothing is sent.
+	w.entries.Steps[0].Active = true
+	warnings := w.entries.Ask(t.Context(), nil, admitted("shop", "a"))
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "Wait until its condition Active is True")
 }
 
 func TestAskWaitsUntilTheCacheShowsTheEntry(t *testing.T) {

@@ -105,6 +105,8 @@ type source struct {
 	namespaces func(client.Object) []string
 	// wants is podstep.Step.Wants.
 	wants func(client.Object) string
+	// late is added to the warning that pods are not sent yet.
+	late string
 }
 
 func (e *Entries) sides() []side {
@@ -113,7 +115,11 @@ func (e *Entries) sides() []side {
 	creating.asked = &askers{policy: admissionv1.Ignore}
 	for _, s := range e.Steps {
 		if s.Asks == "" {
-			steps = append(steps, source{s.Feature, s.Object, s.List, s.Namespaces, s.Wants})
+			late := lateWait
+			if s.Active {
+				late = lateActive
+			}
+			steps = append(steps, source{s.Feature, s.Object, s.List, s.Namespaces, s.Wants, late})
 			continue
 		}
 		creating.asked.asks = append(creating.asked.asks, s.Asks)
@@ -122,7 +128,7 @@ func (e *Entries) sides() []side {
 		}
 	}
 	for _, g := range e.Guards {
-		guards = append(guards, source{g.Feature, g.Object, g.List, nil, nil})
+		guards = append(guards, source{g.Feature, g.Object, g.List, nil, nil, ""})
 	}
 	return []side{
 		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show, late: lateSteps},
@@ -134,10 +140,12 @@ func (e *Entries) sides() []side {
 	}
 }
 
-// Warnings for objects that are admitted before pods are sent for them.
+// Warnings for objects that are admitted before pods are sent for them. lateSteps is followed by what to wait for.
 const (
 	lateSteps = "the pod webhook does not get the pods of %s yet: pods that are created within the next moments may miss what this object does for " +
-		"good. Wait until its condition Active is True"
+		"good."
+	lateActive = " Wait until its condition Active is True"
+	lateWait   = " Wait a few seconds before creating pods"
 	lateGuards = "the pod webhook is not asked about the pods of %s yet: it refuses nothing within the next moments"
 )
 

@@ -15,14 +15,25 @@ import (
 // It considers changes by workloads and SidecarSets, using their records, and other changes that the kubelet has not seen yet. changesAt is when
 // the answer can change just by time passing; zero means never.
 func Outdated(pod *corev1.Pod, now time.Time) (outdated bool, changesAt time.Time) {
-	if Untold(pod) {
-		return true, time.Time{}
-	}
-	if Recorded(pod) {
+	if !Untold(pod) && Recorded(pod) {
 		r := recordOf(pod)
 		if o := r.outcome(pod, now); !o.Done && r.restartsAny(pod) {
 			return true, o.ChangesAt
 		}
+	}
+	return OutdatedByOthers(pod, now)
+}
+
+// OutdatedByOthers is Outdated without the changes that the pod's workload has recorded.
+func OutdatedByOthers(pod *corev1.Pod, now time.Time) (outdated bool, changesAt time.Time) {
+	if Untold(pod) {
+		return true, time.Time{}
+	}
+	if pod.Annotations[keys.SidecarSetInPlaceState] == "" || !slices.ContainsFunc(Containers(pod), func(c *corev1.Container) bool {
+		st := Status(pod, c.Name)
+		return st != nil && differs(c, st)
+	}) {
+		return false, time.Time{} // Without reading the records.
 	}
 	for _, s := range SidecarStates(pod) {
 		if lags, until := Lags(pod, s.UpdateTimestamp.Time, now); lags {
@@ -48,8 +59,7 @@ func Untold(pod *corev1.Pod) bool {
 func Lags(pod *corev1.Pod, written, now time.Time) (lags bool, until time.Time) {
 	former := slices.ContainsFunc(Containers(pod), func(c *corev1.Container) bool {
 		st := Status(pod, c.Name)
-		return st != nil && st.State.Running != nil && !st.State.Running.StartedAt.After(written) &&
-			(!SameImage(c.Image, st) || restartsToResize(c, st))
+		return st != nil && st.State.Running != nil && !st.State.Running.StartedAt.After(written) && differs(c, st)
 	})
 	if !former {
 		return false, time.Time{}
@@ -59,6 +69,11 @@ func Lags(pod *corev1.Pod, written, now time.Time) (lags bool, until time.Time) 
 	}
 	until = written.Add(observeTime + GracePeriod(pod) + settleTime)
 	return now.Before(until), until
+}
+
+// differs reports whether a container has to be replaced to be as specified.
+func differs(c *corev1.Container, st *corev1.ContainerStatus) bool {
+	return !SameImage(c.Image, st) || restartsToResize(c, st)
 }
 
 // restartsToResize reports whether a container doesn't have the cpu and memory of its spec and restarts to get them.

@@ -232,7 +232,7 @@ func SameImage(want string, st *corev1.ContainerStatus) bool {
 		(strings.HasSuffix(st.ImageID, digest) || strings.HasSuffix(st.Image, digest)) {
 		return true
 	}
-	return fullName(want) == fullName(st.Image)
+	return want == st.Image || fullName(want) == fullName(st.Image)
 }
 
 // fullName returns the full name of an image: nginx is docker.io/library/nginx:latest.

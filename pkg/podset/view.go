@@ -39,7 +39,8 @@ type Facts struct {
 	// zero if it isn't Ready or the condition has no time.
 	Ready      bool
 	ReadySince time.Time
-	// Available: the pod has been Ready for long enough and its lifecycle is Normal.
+	// Available: the pod has been Ready for long enough, its lifecycle is Normal and no container is about to be replaced because of a change by
+	// another writer.
 	Available bool
 	// Lifecycle is the lifecycle state in the pod's label.
 	Lifecycle pods.LifecycleState
@@ -91,6 +92,13 @@ func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
 		f.Available = r.MinReady <= 0 || !f.ReadySince.IsZero() && !now.Before(at)
 		if !f.Available && !f.ReadySince.IsZero() {
 			f.ChangesAt = at
+		}
+	}
+	if f.Available {
+		// Another writer, such as a SidecarSet, has changed a container that the kubelet is about to replace.
+		if outdated, until := inplace.OutdatedByOthers(pod, now); outdated {
+			f.Available = false
+			f.changes(until)
 		}
 	}
 	f.update(pod, r, now)

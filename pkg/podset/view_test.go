@@ -75,6 +75,17 @@ func set(t corev1.PodConditionType, s corev1.ConditionStatus) func(*corev1.Pod) 
 
 func phase(ph corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = ph } }
 
+// seen is the generation that the kubelet has seen of a pod that was changed once.
+func seen(generation int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, generation }
+}
+
+func runningSince(t time.Time) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(t) }
+}
+
+func newImage(p *corev1.Pod) { p.Spec.Containers[0].Image = "app:2" }
+
 func unscheduled(p *corev1.Pod) {
 	p.Spec.NodeName, p.Status.Phase, p.Status.Conditions = "", corev1.PodPending, nil
 }
@@ -122,13 +133,26 @@ func TestReadyAndAvailable(t *testing.T) {
 		{name: "a pod whose gate was never set is ready by its Ready condition", pod: serving(without(keys.InPlaceUpdateReady)), ready: true, available: true},
 		{name: "a pod with another lifecycle than Normal is ready and not available", pod: serving(label(keys.LifecycleState, "PreparingDelete")), ready: true},
 		{name: "a pod without lifecycle is available", pod: serving(label(keys.LifecycleState, "")), ready: true, available: true},
+		{
+			name: "a pod whose image another writer has changed is not available until its kubelet has replaced the container",
+			pod:  serving(seen(1), newImage), ready: true,
+		},
+		{name: "a pod whose kubelet has seen the new image is judged by its conditions", pod: serving(seen(2), newImage), ready: true, available: true},
+		{
+			name: "a pod whose sidecar is being replaced is not available until its kubelet would have stopped the old container", ready: true,
+			pod: serving(seen(2), newImage, runningSince(start), annotation(keys.SidecarSetInPlaceState,
+				`{"proxies":{"revision":"b","updateTimestamp":"`+start.Add(time.Minute).Format(time.RFC3339)+`"}}`)),
+			changes: start.Add(time.Minute + 45*time.Second),
+		},
+		{name: "a change that replaces no container takes nothing out of service", pod: serving(seen(1)), ready: true, available: true},
+		{name: "a pod of a kubelet that doesn't report what it has seen is judged by its conditions", pod: serving(seen(0), newImage), ready: true, available: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			f := View(tc.pod, Rules{MinReady: tc.minReady}, start.Add(time.Minute))
 			require.Equal(t, tc.ready, f.Ready)
 			require.Equal(t, tc.available, f.Available)
-			require.Equal(t, tc.changes, f.ChangesAt)
+			require.Equal(t, tc.changes, f.ChangesAt.UTC())
 		})
 	}
 }

@@ -111,6 +111,8 @@ type Step struct {
 	// Asks is a CEL expression on a pod (object) that is true if the pod itself requests the step. Such a pod is sent from every namespace that
 	// isn't exempt. It goes through the other steps only if its namespace is sent as well. Empty for a step with Object.
 	Asks string
+	// Active: objects of the kind have condition Active, which says whether the pods that they select are sent to the webhook.
+	Active bool
 	// Index adds the field indexes that Observe reads; nil means none.
 	Index func(context.Context, client.FieldIndexer) error
 	// Setup prepares what a Reserver among the Facts needs, such as clients; nil means nothing.

@@ -182,3 +182,24 @@ func TestAContainerThatMayNotStartAgainIsAWarning(t *testing.T) {
 		"spec.containers[0].name: container app has restart policy OnFailure: it is stopped, and may not be started again",
 	}, warnings)
 }
+
+func TestAPodThatStaysReadyWhileItDrainsIsAWarning(t *testing.T) {
+	t.Parallel()
+	for name, gates := range map[string][]corev1.PodReadinessGate{"without the gate": nil, "with it": {{ConditionType: keys.KruisePodReady}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod, r := scheduled(), asked()
+			pod.Spec.ReadinessGates = gates
+			r.Spec.Strategy = &appsv1beta1.ContainerRecreateRequestStrategy{UnreadyGracePeriodSeconds: new(int64(10))}
+			w := &Webhook{Live: clientfake.NewClientBuilder().WithObjects(pod).Build()}
+			warnings, err := w.ValidateCreate(webhooktest.Requested[appsv1beta1.ContainerRecreateRequest](t, nil), r)
+			require.NoError(t, err)
+			if gates != nil {
+				require.Empty(t, warnings)
+				return
+			}
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], "spec.strategy.unreadyGracePeriodSeconds: the pod has no readiness gate")
+		})
+	}
+}

@@ -23,7 +23,7 @@ const Feature = "PersistentPodState"
 func step(namespace string) podstep.Step {
 	return podstep.Step{
 		Feature: Feature, Order: podstep.OrderPersistentPodState,
-		Object: &appsv1beta1.PersistentPodState{}, List: &appsv1beta1.PersistentPodStateList{}, Index: indexByTarget,
+		Object: &appsv1beta1.PersistentPodState{}, List: &appsv1beta1.PersistentPodStateList{}, Active: true, Index: indexByTarget,
 		Observe: func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
 			return factsOf(ctx, cache, namespace, pod)
 		},

@@ -41,6 +41,7 @@ type Injector struct {
 func (i *Injector) Step() podstep.Step {
 	return podstep.Step{
 		Feature: Feature, Order: podstep.OrderSidecarSet, Object: &appsv1beta1.SidecarSet{}, List: &appsv1beta1.SidecarSetList{},
+		Active: true,
 		Namespaces: func(o client.Object) []string {
 			if s, ok := o.(*appsv1beta1.SidecarSet); ok {
 				if name, ok := fixed(s); ok {

@@ -51,7 +51,7 @@ func newSpreader(namespace string, versions Versions, startOrdinal bool, c clock
 func (s *spreader) step() podstep.Step {
 	return podstep.Step{
 		Feature: Feature, Order: podstep.OrderWorkloadSpread, Gate: feature.WorkloadSpread,
-		Object: &appsv1beta1.WorkloadSpread{}, List: &appsv1beta1.WorkloadSpreadList{}, Index: scaletarget.IndexSpreads,
+		Object: &appsv1beta1.WorkloadSpread{}, List: &appsv1beta1.WorkloadSpreadList{}, Active: true, Index: scaletarget.IndexSpreads,
 		Setup: func(ctx context.Context, mgr ctrl.Manager) error {
 			w := scaletarget.NewWatcher(mgr.GetCache(), s.namespace, scaletarget.KeyWorkloadSpread, s.clock)
 			s.use(mgr.GetClient(), mgr.GetAPIReader())
