@@ -51,8 +51,8 @@ func (e *Entries) Ask(ctx context.Context, old, object client.Object) []string {
 		}
 		if err := e.open(ctx, s, asked); err != nil {
 			ctrl.LoggerFrom(ctx).Info("Admitted an object before pods are sent for it", "webhook", s.path, "reason", err.Error())
-			i := slices.IndexFunc(s.sources, func(from source) bool { return from.isOf(object) })
-			warnings = append(warnings, fmt.Sprintf(s.late, strings.Join(asked.namespaces(), ", "))+s.sources[i].late)
+			from := s.sources[slices.IndexFunc(s.sources, func(from source) bool { return from.isOf(object) })]
+			warnings = append(warnings, fmt.Sprintf(from.late, strings.Join(asked.namespaces(), ", ")))
 		}
 	}
 	return warnings

@@ -92,8 +92,6 @@ type side struct {
 	open prometheus.Gauge
 	// show publishes which namespaces' pods are sent, and which namespaces other writers exclude.
 	show func(now needs, kept []string)
-	// late is a format string with a verb for namespaces. It warns that their pods are not sent yet.
-	late string
 }
 
 // source defines the objects of a feature.
@@ -105,7 +103,7 @@ type source struct {
 	namespaces func(client.Object) []string
 	// wants is podstep.Step.Wants.
 	wants func(client.Object) string
-	// late is added to the warning that pods are not sent yet.
+	// late is a format string with a verb for namespaces. It warns that their pods are not sent yet.
 	late string
 }
 
@@ -115,7 +113,7 @@ func (e *Entries) sides() []side {
 	creating.asked = &askers{policy: admissionv1.Ignore}
 	for _, s := range e.Steps {
 		if s.Asks == "" {
-			late := lateWait
+			late := lateStep
 			if s.Active {
 				late = lateActive
 			}
@@ -128,25 +126,24 @@ func (e *Entries) sides() []side {
 		}
 	}
 	for _, g := range e.Guards {
-		guards = append(guards, source{g.Feature, g.Object, g.List, nil, nil, ""})
+		guards = append(guards, source{g.Feature, g.Object, g.List, nil, nil, lateGuard})
 	}
 	return []side{
-		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show, late: lateSteps},
+		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show},
 		{
 			shape: guarded(e.Guards, e.Exempt, e.Namespace), config: &admissionv1.ValidatingWebhookConfiguration{}, sources: guards, open: openGuarded,
 			show: func(needs, []string) {}, // No controller asks: an object that guards pods has nothing to wait for.
-			late: lateGuards,
 		},
 	}
 }
 
-// Warnings for objects that are admitted before pods are sent for them. lateSteps is followed by what to wait for.
+// Warnings for objects that are admitted before pods are sent for them. The object of lateActive has condition Active.
 const (
-	lateSteps = "the pod webhook does not get the pods of %s yet: pods that are created within the next moments may miss what this object does for " +
-		"good."
-	lateActive = " Wait until its condition Active is True"
-	lateWait   = " Wait a few seconds before creating pods"
-	lateGuards = "the pod webhook is not asked about the pods of %s yet: it refuses nothing within the next moments"
+	missed = "the pod webhook does not get the pods of %s yet: pods that are created within the next moments may miss what this object does for good."
+
+	lateActive = missed + " Wait until its condition Active is True"
+	lateStep   = missed + " Wait a few seconds before creating pods"
+	lateGuard  = "the pod webhook is not asked about the pods of %s yet: it refuses nothing within the next moments"
 )
 
 var _ podstep.Opening = &Entries{}

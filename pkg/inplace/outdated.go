@@ -15,13 +15,14 @@ import (
 // It considers changes by workloads and SidecarSets, using their records, and other changes that the kubelet has not seen yet. changesAt is when
 // the answer can change just by time passing; zero means never.
 func Outdated(pod *corev1.Pod, now time.Time) (outdated bool, changesAt time.Time) {
-	if !Untold(pod) && Recorded(pod) {
-		r := recordOf(pod)
-		if o := r.outcome(pod, now); !o.Done && r.restartsAny(pod) {
-			return true, o.ChangesAt
-		}
+	if outdated, changesAt = OutdatedByOthers(pod, now); outdated || !Recorded(pod) {
+		return outdated, changesAt
 	}
-	return OutdatedByOthers(pod, now)
+	r := recordOf(pod)
+	if o := r.outcome(pod, now); !o.Done && r.restartsAny(pod) {
+		return true, o.ChangesAt
+	}
+	return false, time.Time{}
 }
 
 // OutdatedByOthers is Outdated without the changes that the pod's workload has recorded.
