@@ -27,12 +27,12 @@ type difference struct {
 func differences() []difference {
 	refusedBefore := "the kind's webhook has always refused other values; the schema refuses them earlier"
 	storedBeta := "v1beta1, in which objects are stored, has always refused other values"
-	jobsApply := "each ImagePullJob applies its own entry, and a write of one must not lose that of another"
+	jobsApply := "each ImagePullJob applies its own entry, and a write of one must not lose the entry of another"
 	keepsLabels := "the labels and annotations that each job gets would be lost"
 	return []difference{
 		{".broadcastJobTemplate.metadata", "x-kubernetes-preserve-unknown-fields", keepsLabels},
 		{".imageListPullJobTemplate.metadata", "x-kubernetes-preserve-unknown-fields", keepsLabels},
-		{".status", "default", "a new object counts as not observed, for whoever waits for it"},
+		{".status", "default", "a new object counts as not observed, for clients that wait for it"},
 		{".replicas", "minimum", refusedBefore},
 		{".revisionHistoryLimit", "minimum", "a negative number of revisions has no meaning"},
 		{".minReadySeconds", "minimum", "a negative time has no meaning"},
@@ -52,13 +52,13 @@ func differences() []difference {
 		{".podManagementPolicy", "enum", refusedBefore},
 		{".whenDeleted", "enum", refusedBefore},
 		{".whenScaled", "enum", refusedBefore},
-		{".volumeClaimUpdateStrategy.type", "enum", "a type that is not known has no effect"},
+		{".volumeClaimUpdateStrategy.type", "enum", "an unknown type has no effect"},
 		{".rollingUpdateType", "enum", refusedBefore},
 		{".reserveOrdinals[]", "pattern", refusedBefore},
-		{".burstReplicas", "pattern", "a string that is no percentage has no meaning"},
+		{".burstReplicas", "pattern", "a string that is not a percentage has no meaning"},
 		{".imagePullPolicy", "enum", refusedBefore},
 		{".completionPolicy.type", "enum", refusedBefore},
-		{".failurePolicy.type", "enum", "a type that is not known has no effect"},
+		{".failurePolicy.type", "enum", "an unknown type has no effect"},
 		{".parallelism", "pattern", refusedBefore},
 		{".spec.images", "minItems", refusedBefore},
 		{".spec.images", "maxItems", refusedBefore},
@@ -128,7 +128,7 @@ func TestCRDsContainTheSchemasThatManifestsWereWrittenFor(t *testing.T) {
 		}
 	}
 	for _, d := range differences() {
-		require.True(t, used[d], "%s %s is in the table of differences and is none", d.suffix, d.keyword)
+		require.True(t, used[d], "%s %s is in the table of differences but is not a difference", d.suffix, d.keyword)
 	}
 }
 
@@ -183,8 +183,8 @@ func contains(path string, theirs, ours map[string]any, used map[difference]bool
 	return problems
 }
 
-func list(of any) []any {
-	l, _ := of.([]any)
+func list(value any) []any {
+	l, _ := value.([]any)
 	return l
 }
 
@@ -202,9 +202,9 @@ func isKnown(path, keyword string, used map[difference]bool) bool {
 func TestComparisonFindsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, theirs, ours, want string }{
-		{"A path that is not there is found.", `{properties: {a: {type: string}}}`, `{properties: {}}`, "v.a is missing"},
+		{"A missing path is found.", `{properties: {a: {type: string}}}`, `{properties: {}}`, "v.a is missing"},
 		{
-			"A path in a list that is not there is found.",
+			"A missing path in a list is found.",
 			`{items: {properties: {a: {}}}}`, `{items: {properties: {b: {}}}}`, "v[].a is missing",
 		},
 		{"Another type is found.", `{type: integer}`, `{type: string}`, "v: type is string, want integer"},

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"iter"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -20,7 +21,7 @@ import (
 func TestFieldsAreWrittenByTheRules(t *testing.T) {
 	t.Parallel()
 	checked := 0
-	for file := range sources(t) {
+	for _, file := range sources(t) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.TypeSpec)
 			if !ok || !spec.Name.IsExported() {
@@ -138,8 +139,8 @@ func TestLintFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// sources yields the parsed files that contain API types.
-func sources(tb testing.TB) func(func(*ast.File) bool) {
+// sources yields the files that contain API types, parsed.
+func sources(tb testing.TB) iter.Seq2[string, *ast.File] {
 	tb.Helper()
 	var files []string
 	for _, pattern := range []string{"*/v1*/*_types.go", "apps/*/*_types.go", "fleet/*/*_types.go", "pods/*.go"} {
@@ -147,14 +148,14 @@ func sources(tb testing.TB) func(func(*ast.File) bool) {
 		require.NoError(tb, err)
 		files = append(files, found...)
 	}
-	return func(yield func(*ast.File) bool) {
+	return func(yield func(string, *ast.File) bool) {
 		for _, path := range slices.Compact(slices.Sorted(slices.Values(files))) {
 			if strings.Contains(path, "zz_generated") {
 				continue
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 			require.NoError(tb, err)
-			if !yield(file) {
+			if !yield(path, file) {
 				return
 			}
 		}

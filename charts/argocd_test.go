@@ -31,7 +31,7 @@ func script(tb testing.TB) string {
 	return string(raw)
 }
 
-// health runs a script as Argo CD does: a new engine with the libraries base, package and table, and the object as the global obj.
+// health runs a script like Argo CD: in a new engine with the libraries base, package and table, and the object as global obj.
 func health(tb testing.TB, script string, object map[string]any) string {
 	tb.Helper()
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
@@ -43,10 +43,10 @@ func health(tb testing.TB, script string, object map[string]any) string {
 	}
 	l.SetGlobal("obj", luaValue(l, object))
 	require.NoError(tb, l.DoString(script))
-	is, ok := l.Get(-1).(*lua.LTable)
-	require.True(tb, ok, "it returns a table")
-	require.NotEmpty(tb, is.RawGetString("message").String())
-	return is.RawGetString("status").String()
+	result, ok := l.Get(-1).(*lua.LTable)
+	require.True(tb, ok, "the script returns a table")
+	require.NotEmpty(tb, result.RawGetString("message").String())
+	return result.RawGetString("status").String()
 }
 
 func luaValue(l *lua.LState, v any) lua.LValue {
@@ -95,7 +95,7 @@ func TestArgoCDJudgesAllKindsByTheirConditions(t *testing.T) {
 			{name: "changed", observed: 1, conditions: []any{ready}, want: "Progressing"},
 			{name: "observed, without conditions", observed: 2, want: "Progressing"},
 			{name: "ready", observed: 2, conditions: []any{others, ready}, want: "Healthy"},
-			{name: "on the way", observed: 2, conditions: []any{unready, condition(keys.ConditionReconciling, "True", "Progressing")}, want: "Progressing"},
+			{name: "progressing", observed: 2, conditions: []any{unready, condition(keys.ConditionReconciling, "True", "Progressing")}, want: "Progressing"},
 			{name: "paused", observed: 2, conditions: []any{unready, condition(keys.ConditionReconciling, "True", "Paused")}, want: "Suspended"},
 			{name: "stalled", observed: 2, conditions: []any{others, unready, condition(keys.ConditionStalled, "True", "X")}, want: "Degraded"},
 			{name: "being deleted", observed: 2, conditions: []any{ready}, deleted: true, want: "Progressing"},
@@ -113,7 +113,7 @@ func TestArgoCDJudgesAllKindsByTheirConditions(t *testing.T) {
 		require.Equal(t, "Progressing", health(t, script(t), k.object(1, k.pending)), "a new %s %s", k.kind, k.version)
 	}
 
-	// The patch of Argo CD's ConfigMap has the script for each kind.
+	// The patch of Argo CD's ConfigMap contains the script for each kind.
 	raw, err := os.ReadFile(filepath.Join(argo, "argocd-cm.yaml"))
 	require.NoError(t, err)
 	var patch struct {
@@ -130,7 +130,7 @@ func TestArgoCDJudgesAllKindsByTheirConditions(t *testing.T) {
 	}
 }
 
-// The check that Argo CD has reads the partition of v1alpha1, and calls this set of v1beta1 suspended.
+// Argo CD's own check reads the partition of v1alpha1, and reports this v1beta1 StatefulSet as suspended.
 func TestArgoCDCallsACompleteCloneSetHealthyInBothVersions(t *testing.T) {
 	t.Parallel()
 	for _, partition := range []int32{0, 2} {
@@ -138,22 +138,22 @@ func TestArgoCDCallsACompleteCloneSetHealthyInBothVersions(t *testing.T) {
 		set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.CloneSetRollingUpdateStrategy{Partition: new(intstr.FromInt32(partition))}
 		set.Status = appsv1beta1.CloneSetStatus{
 			ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3 - partition, UpdatedAvailableReplicas: 3 - partition, ExpectedUpdatedReplicas: 3 - partition,
-			Conditions: []appsv1beta1.CloneSetCondition{{Type: keys.ConditionReady, Status: corev1.ConditionTrue, Message: "all is as it is to be"}},
+			Conditions: []appsv1beta1.CloneSetCondition{{Type: keys.ConditionReady, Status: corev1.ConditionTrue, Message: "all is as desired"}},
 		}
-		require.Equal(t, "Healthy", health(t, script(t), fields(t, set)))
+		require.Equal(t, "Healthy", health(t, script(t), fieldsOf(t, set)))
 		old := &appsv1alpha1.CloneSet{}
 		require.NoError(t, appsv1alpha1.CloneSetFromHub(t.Context(), set, old))
-		require.Equal(t, "Healthy", health(t, script(t), fields(t, old)))
+		require.Equal(t, "Healthy", health(t, script(t), fieldsOf(t, old)))
 	}
 	template := &appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 2}}
-	require.Equal(t, "Progressing", health(t, script(t), fields(t, template)))
+	require.Equal(t, "Progressing", health(t, script(t), fieldsOf(t, template)))
 	template.Labels = map[string]string{keys.FleetTemplate: "true"}
-	object := fields(t, template)
+	object := fieldsOf(t, template)
 	delete(object, "status")
-	require.Equal(t, "Healthy", health(t, script(t), object), "nobody reports on it")
+	require.Equal(t, "Healthy", health(t, script(t), object), "the kind has no status")
 }
 
-func fields(tb testing.TB, o runtime.Object) map[string]any {
+func fieldsOf(tb testing.TB, o runtime.Object) map[string]any {
 	tb.Helper()
 	raw, err := json.Marshal(o)
 	require.NoError(tb, err)

@@ -3,11 +3,8 @@
 package charts_test
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
-	"flag"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -29,12 +25,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/flotilla-io/flotilla/charts"
+	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-var update = flag.Bool("update", false, "write golden files")
-
-// namespace is where releases are installed: not our default one, to find places where that is hard-coded.
+// namespace is where releases are installed. It isn't the default namespace, to find places that hard-code that one.
 const namespace = "ships"
 
 var (
@@ -42,34 +37,37 @@ var (
 	pull = []string{"--set=hub.url=https://hub.example:6443", "--set=hub.cluster=east", "--set=hub.token=once", "--set=hub.caHash=" + hash}
 )
 
+// configuration is a way to use a chart. Its golden file contains only what differs from the configuration from; without one it is whole.
+type configuration struct {
+	name, chart, from string
+	args              []string
+}
+
 // renders are the configurations in which charts are used.
-var renders = []struct {
-	name, chart string
-	args        []string
-}{
-	{"hub", "hub", nil},
-	{"hub-local-member", "hub", []string{"--set=localMember=true"}},
-	{"hub-cluster-api", "hub", []string{"--set=clusterAPI.namespaces={team-a,team-b}", "--set=clusterAPI.refuseDeletion=true"}},
-	{"hub-no-profiles", "hub", []string{"--set=clusterProfiles.namespace="}},
-	{"hub-propagation", "hub", []string{
+var renders = []configuration{
+	{"hub", "hub", "", nil},
+	{"hub-local-member", "hub", "hub", []string{"--set=localMember=true"}},
+	{"hub-cluster-api", "hub", "hub", []string{"--set=clusterAPI.namespaces={team-a,team-b}", "--set=clusterAPI.refuseDeletion=true"}},
+	{"hub-no-profiles", "hub", "hub", []string{"--set=clusterProfiles.namespace="}},
+	{"hub-propagation", "hub", "hub", []string{
 		"--set=propagation.kinds[0].resources={configmaps,services}",
 		"--set=propagation.kinds[1].group=apps", "--set=propagation.kinds[1].resources={deployments}",
 	}},
-	{"hub-outside", "hub", []string{"--set=manager.url=https://127.0.0.1:9443"}},
-	{"member", "member", nil},
-	{"member-pull", "member", pull},
-	{"member-local-hub", "member", []string{"--set=hub.local=true"}},
-	{"member-push", "member", []string{"--set=agent.push=true"}},
-	{"member-kinds", "member", append([]string{
+	{"hub-outside", "hub", "hub", []string{"--set=manager.url=https://127.0.0.1:9443"}},
+	{"member", "member", "", nil},
+	{"member-pull", "member", "member", pull},
+	{"member-local-hub", "member", "member", []string{"--set=hub.local=true"}},
+	{"member-push", "member", "member", []string{"--set=agent.push=true"}},
+	{"member-kinds", "member", "member-pull", append([]string{
 		"--set=hub.kinds[0].resources={configmaps,persistentvolumeclaims}",
 		"--set=hub.kinds[1].group=game.kruise.io", "--set=hub.kinds[1].resources={gameserversets}",
 	}, pull...)},
-	{"member-outside", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}},
-	{"hub-adapted", "hub", adapted},
-	{"member-adapted", "member", append([]string{
+	{"member-outside", "member", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}},
+	{"hub-adapted", "hub", "hub", adapted},
+	{"member-adapted", "member", "member", append([]string{
 		"--set=daemon.podLabels.team=fleet", "--set-string=daemon.podAnnotations.scrape=true", "--set-string=daemon.log.level=4",
 	}, adapted...)},
-	{"member-tuned", "member", []string{
+	{"member-tuned", "member", "member", []string{
 		"--set=manager.replicas=3", "--set=manager.image.digest=" + hash, "--set=daemon.image.digest=" + hash, "--set=networkPolicy.enabled=true",
 		"--set=networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring", "--set=manager.log.level=4", "--set=manager.pprofAddr=localhost:8090",
 		`--set=featureGates=TemplateNoDefaults=true\,ResourcesDeletionProtection=true\,DeletionProtectionForCRDCascadingGate=true\,ResourceDistributionGate=true`, "--set=resourceDistribution.secrets={registry,ca}", "--set=imagePullSecrets={registry}", "--set=manager.extraArgs={--cloneset-workers=9}",
@@ -85,7 +83,7 @@ var renders = []struct {
 	}},
 }
 
-// adapted are values of both charts by which installations fit into what a cluster's administrators ask of all.
+// adapted are values of both charts that adapt an installation to a cluster's own rules, such as labels and names.
 var adapted = []string{
 	"--set=nameOverride=fleet", "--set=commonLabels.cost-center=42x", "--set=serviceAccount.name=pilot", "--set=serviceAccount.annotations.role=pilot",
 	"--set=imagePullSecrets[0]=registry", "--set=imagePullSecrets[1].name=mirror", "--set-string=manager.log.level=4",
@@ -117,7 +115,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// rendered has what helm made of each chart and arguments, as many tests look at the same.
+// rendered caches helm's output by chart and arguments, because many tests use the same ones.
 var rendered sync.Map
 
 func render(t *testing.T, chart string, args ...string) string {
@@ -132,25 +130,21 @@ func render(t *testing.T, chart string, args ...string) string {
 // kindLine is the line of an object's text that names its kind.
 var kindLine = regexp.MustCompile(`(?m)^kind: (\w+)$`)
 
-// decode returns the objects of one kind. The others, of which CRDs are most of the text, are not parsed.
+// decode returns the objects of one kind. It doesn't parse the others: most of the text is CRDs.
 func decode[T any](t *testing.T, text, kind string) []T {
 	t.Helper()
 	var out []T
-	for docs := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text))); ; {
-		doc, err := docs.Read()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		require.NoError(t, err)
-		is := kindLine.FindSubmatch(doc)
-		require.NotNil(t, is, "no kind in %s", doc)
-		if string(is[1]) != kind {
+	for _, doc := range documents(t, text) {
+		found := kindLine.FindSubmatch(doc)
+		require.NotNil(t, found, "no kind in %s", doc)
+		if string(found[1]) != kind {
 			continue
 		}
 		var object T
 		require.NoError(t, yaml.UnmarshalStrict(doc, &object), "%s", doc)
 		out = append(out, object)
 	}
+	return out
 }
 
 func TestIntegrationLint(t *testing.T) {
@@ -164,22 +158,26 @@ func TestIntegrationLint(t *testing.T) {
 	}
 }
 
-// TestIntegrationRender compares everything that a chart installs except the CRDs, which are generated files already.
+// TestIntegrationRender compares everything that a chart installs except the CRDs, which are generated files already. The golden file of a
+// chart with its default values is whole. Those of other values contain only the difference, so a change of a chart shows once.
 func TestIntegrationRender(t *testing.T) {
 	t.Parallel()
+	text := func(t *testing.T, c configuration) string {
+		t.Helper()
+		return render(t, c.chart, append(slices.Clone(c.args), "--set=crds.managed=false")...)
+	}
 	for _, r := range renders {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			got := render(t, r.chart, append(r.args, "--set=crds.managed=false")...)
-			path := filepath.Join("testdata", r.name+".golden")
-			if *update {
-				require.NoError(t, os.MkdirAll("testdata", 0o750))
-				require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-			}
-			want, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.Empty(t, cmp.Diff(string(want), got), "run the test with -update if the change is intended")
+			got := text(t, r)
 			require.NotContains(t, got, "flotilla-system", "everything is in the release's namespace")
+			if r.from == "" {
+				golden.Equal(t, r.name, got)
+				return
+			}
+			from := renders[slices.IndexFunc(renders, func(c configuration) bool { return c.name == r.from })]
+			heading := "How " + r.name + " differs from " + r.from + ". It is rendered with\n  " + strings.Join(r.args, "\n  ") + "\n"
+			golden.Equal(t, r.name+".diff", heading+difference(t, text(t, from), got))
 		})
 	}
 }
@@ -189,7 +187,7 @@ func TestIntegrationCRDs(t *testing.T) {
 	for _, tc := range []struct {
 		name, chart string
 		args        []string
-		// want is, for each CRD, whether it converts.
+		// want maps each CRD to whether it has a conversion webhook.
 		want map[string]bool
 	}{
 		{"hub", "hub", nil, map[string]bool{
@@ -198,7 +196,7 @@ func TestIntegrationCRDs(t *testing.T) {
 			"memberclusters.fleet.kruise.io": false, "memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
 			"propagations.fleet.kruise.io": false, "clusterpropagations.fleet.kruise.io": false,
 		}},
-		{"a hub beside a member leaves its CRD to that one", "hub", []string{"--set=localMember=true"}, map[string]bool{
+		{"a hub next to a member leaves the CRD to the member", "hub", []string{"--set=localMember=true"}, map[string]bool{
 			"memberclusters.fleet.kruise.io": false, "memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
 			"propagations.fleet.kruise.io": false, "clusterpropagations.fleet.kruise.io": false,
 		}},
@@ -214,7 +212,7 @@ func TestIntegrationCRDs(t *testing.T) {
 			"memberships.fleet.kruise.io": false, "appliedworks.fleet.kruise.io": false,
 		}},
 		{"CRDs may be managed elsewhere", "member", []string{"--set=crds.managed=false"}, map[string]bool{}},
-		{"a manager outside converts by URL", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}, map[string]bool{
+		{"a manager outside the cluster converts by URL", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}, map[string]bool{
 			"advancedcronjobs.apps.kruise.io": true, "broadcastjobs.apps.kruise.io": true, "clonesets.apps.kruise.io": true,
 			"containerrecreaterequests.apps.kruise.io": true,
 			"daemonsets.apps.kruise.io":                true, "ephemeraljobs.apps.kruise.io": false, "imagelistpulljobs.apps.kruise.io": true,
@@ -230,7 +228,7 @@ func TestIntegrationCRDs(t *testing.T) {
 			t.Parallel()
 			got := map[string]bool{}
 			for _, crd := range decode[apiextensionsv1.CustomResourceDefinition](t, render(t, tc.chart, tc.args...), "CustomResourceDefinition") {
-				require.Equal(t, "keep", crd.Annotations["helm.sh/resource-policy"], "objects outlive the release")
+				require.Equal(t, "keep", crd.Annotations["helm.sh/resource-policy"], "objects stay when the release is removed")
 				got[crd.Name] = crd.Spec.Conversion != nil
 				if crd.Spec.Conversion == nil {
 					continue
@@ -276,10 +274,10 @@ func TestIntegrationRolesAreNarrow(t *testing.T) {
 				checkRules(t, role.Name, role.Rules)
 				where := []string{namespace, "fleet-system"}
 				if role.Name == "flotilla-hub-cluster-api" {
-					where = []string{"team-a", "team-b"} // As the value lists them.
+					where = []string{"team-a", "team-b"} // The namespaces in the value.
 				}
 				if role.Annotations["helm.sh/hook"] == "test" {
-					where = append(where, "default") // Where it creates by dry run.
+					where = append(where, "default") // It creates objects there in dry runs.
 				}
 				require.Contains(t, where, role.Namespace)
 			}
@@ -297,7 +295,7 @@ func checkRules(t *testing.T, role string, rules []rbacv1.PolicyRule) {
 	}
 }
 
-// sendingPods are the webhooks of members that have the pods of an object sent to the pod webhook before it is stored.
+// sendingPods are the webhooks of members that, before an object is stored, make sure that its pods are sent to the pod webhook.
 var sendingPods = []string{
 	"vpersistentpodstate.kb.io", "vpodprobemarker.kb.io", "vpodunavailablebudget.kb.io", "vsidecarset.kb.io", "vworkloadspread.kb.io",
 }
@@ -340,7 +338,28 @@ func TestIntegrationWebhooksAreForOurObjectsOnly(t *testing.T) {
 	}
 }
 
-// protects reports whether a webhook is one of deletion protection, and checks that it is called for deletions of what has the label.
+// TestIntegrationTheHubWarnsOfEachKindOfMembers checks that users who apply such an object to the hub, which doesn't run it, are warned.
+func TestIntegrationTheHubWarnsOfEachKindOfMembers(t *testing.T) {
+	t.Parallel()
+	watched := []string{"nodeimages", "nodepodprobes"} // Only managers write them.
+	for _, crd := range decode[apiextensionsv1.CustomResourceDefinition](t, render(t, "hub"), "CustomResourceDefinition") {
+		watched = append(watched, crd.Spec.Names.Plural)
+	}
+	for _, c := range decode[admissionv1.ValidatingWebhookConfiguration](t, render(t, "hub"), "ValidatingWebhookConfiguration") {
+		for _, w := range c.Webhooks {
+			if strings.HasPrefix(w.Name, "vunrun") {
+				watched = append(watched, w.Rules[0].Resources...)
+			}
+		}
+	}
+	for _, crd := range decode[apiextensionsv1.CustomResourceDefinition](t, render(t, "member"), "CustomResourceDefinition") {
+		if crd.Spec.Group != "fleet.kruise.io" {
+			require.Contains(t, watched, crd.Spec.Names.Plural, "charts/hub/templates/webhooks.yaml")
+		}
+	}
+}
+
+// protects reports whether a webhook is for deletion protection, and checks that it is called only for deletions of labeled objects.
 func protects(t *testing.T, h admissionv1.ValidatingWebhook) bool {
 	t.Helper()
 	if !strings.HasSuffix(h.Name, "deleteprotection.kb.io") {
@@ -357,12 +376,12 @@ func protects(t *testing.T, h admissionv1.ValidatingWebhook) bool {
 	return true
 }
 
-// checkScope checks that a webhook is for a kind of ours outside our namespace, or for objects with our label.
+// checkScope checks that a webhook is for one of our kinds outside our namespace, or for objects with our label.
 func checkScope(t *testing.T, h admissionv1.ValidatingWebhook) {
 	t.Helper()
 	rule := h.Rules[0]
 	if !strings.HasSuffix(rule.APIGroups[0], ".kruise.io") {
-		if h.Name == "mtemplate.kb.io" { // For workloads in namespaces of templates, and never in those of the cluster itself.
+		if h.Name == "mtemplate.kb.io" { // It is for workloads in namespaces of templates, which can't be the cluster's own namespaces.
 			require.Equal(t, metav1.LabelSelectorRequirement{
 				Key: "fleet.kruise.io/template", Operator: metav1.LabelSelectorOpIn, Values: []string{"true"},
 			}, h.NamespaceSelector.MatchExpressions[0])
@@ -399,7 +418,7 @@ func TestIntegrationFlagsExist(t *testing.T) {
 	}
 }
 
-// TestIntegrationHelmTestIsSeparate checks that the objects of "helm test" are no part of the release, and that its pod is no
+// TestIntegrationHelmTestIsSeparate checks that the objects of "helm test" are not part of the release, and that its pod is not an
 // endpoint of the manager's Service.
 func TestIntegrationHelmTestIsSeparate(t *testing.T) {
 	t.Parallel()
@@ -409,7 +428,7 @@ func TestIntegrationHelmTestIsSeparate(t *testing.T) {
 			out := render(t, r.chart, r.args...)
 			pods := decode[corev1.Pod](t, out, "Pod")
 			services := decode[corev1.Service](t, out, "Service")
-			if len(services) == 0 { // The manager is elsewhere.
+			if len(services) == 0 { // The manager runs outside the cluster.
 				require.Empty(t, pods)
 				return
 			}
@@ -419,13 +438,13 @@ func TestIntegrationHelmTestIsSeparate(t *testing.T) {
 				require.False(t, labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(pods[0].Labels)), s.Name)
 			}
 			for _, role := range decode[rbacv1.ClusterRole](t, out, "ClusterRole") {
-				require.NotContains(t, role.Annotations, "helm.sh/hook", "a test has rights in two namespaces")
+				require.NotContains(t, role.Annotations, "helm.sh/hook", "the test has permissions in two namespaces")
 			}
 		})
 	}
 }
 
-// TestIntegrationProbeIsNotInTheReleasesNamespace checks it for a release in the namespace that the test would otherwise use.
+// TestIntegrationProbeIsNotInTheReleasesNamespace installs a release in the namespace that "helm test" would otherwise probe.
 func TestIntegrationProbeIsNotInTheReleasesNamespace(t *testing.T) {
 	t.Parallel()
 	out, err := helm(t, "template", "flotilla", "member", "--namespace=default")
@@ -436,35 +455,35 @@ func TestIntegrationProbeIsNotInTheReleasesNamespace(t *testing.T) {
 func TestIntegrationValuesAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, chart, set, want string }{
-		{"a value that is not known", "hub", "replicas=3", "additional properties 'replicas' not allowed"},
+		{"an unknown value", "hub", "replicas=3", "additional properties 'replicas' not allowed"},
 		{"a member's value for the hub", "hub", "hub.local=true", "additional properties 'hub' not allowed"},
 		{"no replica", "member", "manager.replicas=0", "at '/manager/replicas': minimum: got 0, want 1"},
-		{"a replica count that is no number", "member", "manager.replicas=two", "got string, want integer"},
+		{"an invalid replica count", "member", "manager.replicas=two", "got string, want integer"},
 		{"an invalid port", "hub", "manager.metrics.port=70000", "maximum: got 70,000, want 65,535"},
-		{"a log format that is not known", "hub", "manager.log.format=xml", "value must be one of 'json', 'console'"},
-		{"a failure policy that is not known", "member", "webhookConfiguration.failurePolicy=Never", "value must be one of 'Fail', 'Ignore'"},
+		{"an unknown log format", "hub", "manager.log.format=xml", "value must be one of 'json', 'console'"},
+		{"an unknown failure policy", "member", "webhookConfiguration.failurePolicy=Never", "value must be one of 'Fail', 'Ignore'"},
 		{"a manager's address with a path", "member", "manager.url=https://127.0.0.1:9443/x", "at '/manager/url'"},
-		{"gates that are no list of gates", "member", "featureGates=Yes", "at '/featureGates'"},
+		{"an invalid list of feature gates", "member", "featureGates=Yes", "at '/featureGates'"},
 		{"a hub without the cluster's name", "member", "hub.url=https://hub:6443,hub.caHash=" + hash, "at '/hub/cluster'"},
 		{"a hub without its CA", "member", "hub.url=https://hub:6443,hub.cluster=east", "at '/hub/caHash': minLength"},
-		{"a hub's hash that is cut off", "member", "hub.caHash=sha256:abc", "at '/hub/caHash'"},
+		{"a truncated hash of the hub's CA", "member", "hub.caHash=sha256:abc", "at '/hub/caHash'"},
 		{"push and pull at once", "member", "agent.push=true,hub.url=https://hub:6443,hub.cluster=east,hub.caHash=" + hash, "at '/agent/push': value must be false"},
 		{"an image with its tag in the name", "hub", "manager.image.repository=example.com/hub:1", "at '/manager/image/repository'"},
 		{"an invalid tag", "member", "manager.image.tag=a/b", "at '/manager/image/tag'"},
-		{"memory that is no quantity", "hub", "manager.resources.limits.memory=lots", "at '/manager/resources/limits/memory'"},
-		{"a runtime's socket that is no path below", "member", "daemon.socketFile=/run/containerd.sock", "at '/daemon/socketFile'"},
+		{"an invalid memory quantity", "hub", "manager.resources.limits.memory=lots", "at '/manager/resources/limits/memory'"},
+		{"an absolute path of a runtime's socket", "member", "daemon.socketFile=/run/containerd.sock", "at '/daemon/socketFile'"},
 		{"credential providers without their programs", "member", "daemon.credentialProviders.configFile=/etc/kubernetes/providers.yaml", "at '/daemon/credentialProviders/binDir'"},
 		{"programs of credential providers without a configuration", "member", "daemon.credentialProviders.binDir=/opt/providers", "at '/daemon/credentialProviders/binDir'"},
 		{"no node without a daemon at a time", "member", "daemon.maxUnavailable=0", "at '/daemon/maxUnavailable': minimum: got 0, want 1"},
 		{"an invalid port of the daemon", "member", "daemon.port=0", "at '/daemon/port'"},
 		{"a label of the chart", "hub", "commonLabels.app\\.kubernetes\\.io/name=web", "at '/commonLabels/app.kubernetes.io~1name'"},
 		{"a label of the chart for pods", "member", "manager.podLabels.app\\.kubernetes\\.io/name=web", "at '/manager/podLabels/app.kubernetes.io~1name'"},
-		{"a log level that is no number", "member", "manager.log.level=debug", "at '/manager/log/level'"},
+		{"an invalid log level", "member", "manager.log.level=debug", "at '/manager/log/level'"},
 		{"a pull secret without a name", "hub", "imagePullSecrets[0].secret=registry", "at '/imagePullSecrets/0'"},
 		{"the account of the agent", "member", "serviceAccount.name=flotilla-agent", "at '/serviceAccount/name'"},
 		{"the account of all pods", "hub", "serviceAccount.name=default", "at '/serviceAccount/name'"},
 		{"a name with capitals", "member", "nameOverride=Fleet", "at '/nameOverride'"},
-		{"an argument that is no flag", "member", "manager.extraArgs={start}", "at '/manager/extraArgs/0'"},
+		{"an invalid argument", "member", "manager.extraArgs={start}", "at '/manager/extraArgs/0'"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -474,7 +493,7 @@ func TestIntegrationValuesAreChecked(t *testing.T) {
 	}
 }
 
-// TestIntegrationAdaptedCharts checks what the values of adapted change, where a golden would only show that it does.
+// TestIntegrationAdaptedCharts checks the effects of the values in adapted that a golden file shows but doesn't explain.
 func TestIntegrationAdaptedCharts(t *testing.T) {
 	t.Parallel()
 	for _, chart := range []string{"hub", "member"} {
@@ -484,7 +503,7 @@ func TestIntegrationAdaptedCharts(t *testing.T) {
 			d := decode[appsv1.Deployment](t, out, "Deployment")[0]
 			require.Equal(t, "fleet", d.Name)
 			pods, template := labels.Set(d.Spec.Template.Labels), d.Spec.Template.Spec
-			require.Equal(t, "43x", pods["cost-center"], "labels of pods count more than common ones")
+			require.Equal(t, "43x", pods["cost-center"], "labels of pods take precedence over common ones")
 			require.Equal(t, "true", d.Spec.Template.Annotations["scrape"])
 			require.Equal(t, "ClusterFirstWithHostNet", string(template.DNSPolicy))
 			require.Equal(t, int32(0), d.Spec.Strategy.RollingUpdate.MaxSurge.IntVal)
@@ -493,7 +512,7 @@ func TestIntegrationAdaptedCharts(t *testing.T) {
 			require.NotNil(t, template.Affinity.NodeAffinity)
 			require.True(t, labels.SelectorFromSet(
 				template.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.LabelSelector.MatchLabels,
-			).Matches(pods), "the default stays beside another affinity")
+			).Matches(pods), "the default stays in addition to another affinity")
 			require.True(t, labels.SelectorFromSet(d.Spec.Selector.MatchLabels).Matches(pods))
 			for _, s := range decode[corev1.Service](t, out, "Service") {
 				require.Contains(t, []string{"flotilla-" + chart, "flotilla-" + chart + "-metrics"}, s.Name, "the manager knows the name")
@@ -509,7 +528,7 @@ func TestIntegrationAdaptedCharts(t *testing.T) {
 			require.True(t, accounts["pilot"])
 			bound := func(subjects []rbacv1.Subject) {
 				for _, s := range subjects {
-					require.True(t, accounts[s.Name], "%s has rights and is no account", s.Name)
+					require.True(t, accounts[s.Name], "%s has permissions but is not an account", s.Name)
 				}
 			}
 			for _, b := range decode[rbacv1.ClusterRoleBinding](t, out, "ClusterRoleBinding") {
@@ -521,12 +540,7 @@ func TestIntegrationAdaptedCharts(t *testing.T) {
 			require.NotContains(t, out, ":flotilla-"+chart+"'", "policies name the account")
 			require.Contains(t, out, ":pilot'")
 
-			for docs := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(out))); ; {
-				doc, err := docs.Read()
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				require.NoError(t, err)
+			for _, doc := range documents(t, out) {
 				var o metav1.PartialObjectMetadata
 				require.NoError(t, yaml.Unmarshal(doc, &o))
 				require.Equal(t, "42x", o.Labels["cost-center"], "%s %s", o.Kind, o.Name)
@@ -538,21 +552,22 @@ func TestIntegrationAdaptedCharts(t *testing.T) {
 	}
 }
 
-// TestIntegrationFormerValues gives the member's chart the values of OpenKruise's: those that differ are answered, all others accepted.
+// TestIntegrationFormerValues renders the member's chart with values of OpenKruise's chart: helm reports the replacement of each value that
+// differs, and accepts all others.
 func TestIntegrationFormerValues(t *testing.T) {
 	t.Parallel()
 	_, err := helm(t, "template", "flotilla", "member", "--values=testdata/openkruise-values.yaml")
-	require.ErrorContains(t, err, "values of OpenKruise's chart, and what is here instead")
+	require.ErrorContains(t, err, "values of OpenKruise's chart and their replacements")
 	former, fault := charts.Former()
 	require.NoError(t, fault)
 	for value, instead := range former {
 		require.ErrorContains(t, err, "  "+value+": "+instead)
 	}
 	require.Len(t, former, strings.Count(err.Error(), "\n  "))
-	render(t, "member", "--values=../cmd/kubectl-kruise/testdata/openkruise-values.golden") // What the plugin makes of the file.
+	render(t, "member", "--values=../cmd/kubectl-kruise/testdata/openkruise-values.golden") // The plugin's output for the same file.
 }
 
-// TestIntegrationFormerValuesAreDocumented compares the table of the page about the move.
+// TestIntegrationFormerValuesAreDocumented checks that the migration page has a table row for each replaced value.
 func TestIntegrationFormerValuesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/start/from-openkruise.md")

@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// TestIntegrationMembersLeaveBeforeTheirClusters has a CRD in the place of Cluster API's: the policy reads only metadata of Clusters.
+// TestIntegrationMembersLeaveBeforeTheirClusters uses a simple CRD instead of Cluster API's, because the policy reads only metadata of Clusters.
 func TestIntegrationMembersLeaveBeforeTheirClusters(t *testing.T) {
 	t.Parallel()
 	admin := usersOf(t, lab.Config{}, apiextensionsv1.AddToScheme)("admin", "system:masters")
@@ -65,9 +65,9 @@ func TestIntegrationMembersLeaveBeforeTheirClusters(t *testing.T) {
 	for _, u := range []*unstructured.Unstructured{made("team-a", "east"), made("team-a", "free"), made("team-b", "east"), moved} {
 		create(u)
 	}
-	member := func(name, of string) *unstructured.Unstructured {
+	member := func(name, ref string) *unstructured.Unstructured {
 		return object("fleet.kruise.io/v1alpha1", "MemberCluster", "", name, map[string]any{
-			"mode": "Push", "push": map[string]any{"capiClusterRef": map[string]any{"namespace": "team-a", "name": of}},
+			"mode": "Push", "push": map[string]any{"capiClusterRef": map[string]any{"namespace": "team-a", "name": ref}},
 		})
 	}
 	create(member("the-east", "east"))
@@ -80,9 +80,9 @@ func TestIntegrationMembersLeaveBeforeTheirClusters(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return dry(made("team-a", "east")) != nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 	require.ErrorContains(t, dry(made("team-a", "east")), "MemberCluster the-east names this Cluster: delete that first")
-	require.NoError(t, dry(made("team-a", "free")), "one that is no member")
-	require.NoError(t, dry(made("team-b", "east")), "one of that name in another namespace")
-	require.NoError(t, dry(moved), "one that clusterctl moves")
+	require.NoError(t, dry(made("team-a", "free")), "a Cluster that is not a member")
+	require.NoError(t, dry(made("team-b", "east")), "a Cluster of that name in another namespace")
+	require.NoError(t, dry(moved), "a Cluster that clusterctl moves")
 	require.NoError(t, admin.Delete(t.Context(), member("the-east", "east")))
 	require.Eventually(t, func() bool { return dry(made("team-a", "east")) == nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the member has left")
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// TestIntegrationAttack36ManagerWritesOnlyCopies has the rights and the policy of the chart: the manager reads and writes Secrets of
-// listed names, and of these and of ConfigMaps only copies of a ResourceDistribution.
+// TestIntegrationAttack36ManagerWritesOnlyCopies uses the rights and the policy of the chart: the manager reads only Secrets with listed
+// names. Of these Secrets and of ConfigMaps, it writes only copies of a ResourceDistribution.
 func TestIntegrationAttack36ManagerWritesOnlyCopies(t *testing.T) {
 	t.Parallel()
 	users := usersOf(t, lab.Config{ControlPlaneOnly: true})
@@ -69,11 +69,11 @@ func TestIntegrationAttack36ManagerWritesOnlyCopies(t *testing.T) {
 	}
 	moved := object("ConfigMap", "copy", "rd")
 	moved.SetAnnotations(map[string]string{keys.ResourceDistributionFrom: "another"})
-	const noRight, noCopy, notOurs = "cannot", "writes only copies", "changes and deletes only copies"
+	const noRight, noCopy, notOurs = "cannot", "may write only copies", "may change and delete only copies"
 	require.Eventually(t, func() bool {
 		err := manager.Create(t.Context(), object("ConfigMap", "early", ""), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), noCopy)
-	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "rights and policy take effect")
+	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "permissions and policy take effect")
 	review := func(c client.Client) error {
 		return c.Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: "somebody", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "secrets"},
@@ -84,20 +84,20 @@ func TestIntegrationAttack36ManagerWritesOnlyCopies(t *testing.T) {
 		do   func(client.Client) error
 		want string // expected in the refusal; empty: allowed
 	}{
-		{"it asks what a user may read", review, ""},
+		{"it may check what a user may read", review, ""},
 		{"a copy of a ConfigMap", apply(object("ConfigMap", "copy", "rd")), ""},
-		{"another ConfigMap", apply(object("ConfigMap", "mine", "")), noCopy},
-		{"a copy of another one than its annotation says", apply(moved), noCopy},
-		{"somebody's ConfigMap becomes a copy", apply(object("ConfigMap", "theirs", "rd")), notOurs},
-		{"somebody's ConfigMap is deleted", remove(object("ConfigMap", "theirs", "")), notOurs},
+		{"a ConfigMap that is not a copy", apply(object("ConfigMap", "mine", "")), noCopy},
+		{"a copy with the annotation of another one", apply(moved), noCopy},
+		{"another's ConfigMap becomes a copy", apply(object("ConfigMap", "theirs", "rd")), notOurs},
+		{"another's ConfigMap is deleted", remove(object("ConfigMap", "theirs", "")), notOurs},
 		{"a copy is deleted", remove(object("ConfigMap", "copy", "")), ""},
 		{"a copy of a listed Secret", apply(object("Secret", "listed", "rd")), ""},
-		{"a listed Secret that is no copy", apply(object("Secret", "listed", "")), noCopy},
+		{"a listed Secret that is not a copy", apply(object("Secret", "listed", "")), noCopy},
 		{"a listed Secret by a request without a name", create(object("Secret", "listed", "rd")), noRight},
 		{"a Secret that is not listed", apply(object("Secret", "other", "rd")), noRight},
-		{"it reads a Secret that is not listed", read(object("Secret", "other", "")), noRight},
-		{"it lists Secrets", list(), noRight},
-		{"it lists Secrets of a listed name", list(client.MatchingFields{"metadata.name": "listed"}), ""},
+		{"it may not read a Secret that is not listed", read(object("Secret", "other", "")), noRight},
+		{"it may not list Secrets", list(), noRight},
+		{"it may list Secrets of a listed name", list(client.MatchingFields{"metadata.name": "listed"}), ""},
 	} {
 		err := tc.do(manager)
 		if tc.want == "" {

@@ -9,7 +9,7 @@ import (
 //go:embed member/files/former.yaml
 var former []byte
 
-// Former returns the values of OpenKruise's chart that the member's does not have, by their paths: what replaces each.
+// Former returns the values of OpenKruise's chart that the member's chart doesn't have: a map from the value's path to its replacement.
 func Former() (map[string]string, error) {
 	out := map[string]string{}
 	err := yaml.Unmarshal(former, &out)

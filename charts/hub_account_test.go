@@ -28,8 +28,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// TestIntegrationAttack22PullAgentHasRightsOfItsOwn has a real token of the manager of a pull member. As the agent, which it impersonates, it
-// places what hub.kinds allows and nothing else; and it impersonates nobody else.
+// TestIntegrationAttack22PullAgentHasRightsOfItsOwn uses a real token of a pull member's manager. While it impersonates the agent, it can place
+// what hub.kinds allows and nothing else, and it can't impersonate anybody else.
 func TestIntegrationAttack22PullAgentHasRightsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
@@ -88,18 +88,18 @@ func TestIntegrationAttack22PullAgentHasRightsOfItsOwn(t *testing.T) {
 	}), "what each hub may place")
 	probe := &appsv1alpha1.NodePodProbe{ObjectMeta: meta("")}
 	for name, o := range map[string]client.Object{
-		"a pod":            &corev1.Pod{ObjectMeta: meta("default"), Spec: pod},
-		"a claim":          &corev1.PersistentVolumeClaim{ObjectMeta: meta("default"), Spec: claim.Spec},
-		"a NodePodProbe":   probe,
-		"a Secret":         &corev1.Secret{ObjectMeta: meta("default")},
-		"a Secret of ours": &corev1.Secret{ObjectMeta: meta(namespace)},
+		"a pod":                   &corev1.Pod{ObjectMeta: meta("default"), Spec: pod},
+		"a claim":                 &corev1.PersistentVolumeClaim{ObjectMeta: meta("default"), Spec: claim.Spec},
+		"a NodePodProbe":          probe,
+		"a Secret":                &corev1.Secret{ObjectMeta: meta("default")},
+		"a Secret of the release": &corev1.Secret{ObjectMeta: meta(namespace)},
 	} {
 		require.True(t, apierrors.IsForbidden(create(agent, o)), name)
 	}
 	require.True(t, apierrors.IsForbidden(agent.Delete(t.Context(), claim, client.DryRunAll)), "a claim of the member's tenants")
 	require.True(t, apierrors.IsForbidden(agent.Get(t.Context(), client.ObjectKeyFromObject(claim), claim.DeepCopy())))
 	require.True(t, apierrors.IsForbidden(agent.List(t.Context(), &corev1.SecretList{})))
-	require.NoError(t, manager.Delete(t.Context(), claim, client.DryRunAll), "the manager has rights that the agent has not")
+	require.NoError(t, manager.Delete(t.Context(), claim, client.DryRunAll), "the manager has permissions that the agent does not have")
 
 	for _, who := range []authorizationv1.ResourceAttributes{
 		{Resource: "users", Name: "admin"},
@@ -114,21 +114,21 @@ func TestIntegrationAttack22PullAgentHasRightsOfItsOwn(t *testing.T) {
 	}
 	for _, name := range []string{"flotilla-agent", "flotilla-member"} {
 		account.Name = name
-		require.True(t, apierrors.IsForbidden(manager.SubResource("token").Create(t.Context(), account, &authenticationv1.TokenRequest{})), "a token is good beyond the manager's")
+		require.True(t, apierrors.IsForbidden(manager.SubResource("token").Create(t.Context(), account, &authenticationv1.TokenRequest{})), "a token would allow more than the manager may do")
 	}
 
 	refused := "which is not in hub.kinds of this cluster's chart flotilla-member"
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.ErrorContains(c, create(admin, &corev1.PersistentVolumeClaim{ObjectMeta: meta("default"), Spec: claim.Spec}), refused)
 	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
-	require.ErrorContains(t, create(admin, probe), refused, "whatever account a hub has")
+	require.ErrorContains(t, create(admin, probe), refused, "whatever account a hub uses")
 	require.ErrorContains(t, create(manager, &corev1.Pod{ObjectMeta: meta("default"), Spec: pod}), refused)
 	marked := claim.DeepCopy()
 	marked.Annotations = row
 	adopt := func(c client.Client) error {
 		return c.Patch(t.Context(), marked.DeepCopy(), client.MergeFrom(claim), client.DryRunAll)
 	}
-	require.ErrorContains(t, adopt(manager), refused, "it takes over nothing either")
+	require.ErrorContains(t, adopt(manager), refused, "nothing is taken over either")
 	require.ErrorContains(t, adopt(admin), refused)
 
 	controlled := meta("default")

@@ -17,10 +17,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// TestIntegrationAttack03FurtherKindsKeepToTheLimits is for what hub.kinds adds.
+// TestIntegrationAttack03FurtherKindsKeepToTheLimits covers the resources that hub.kinds adds.
 func TestIntegrationAttack03FurtherKindsKeepToTheLimits(t *testing.T) {
 	t.Parallel()
-	as := policed(t, "member", "--set=agent.push=true", "--set=hub.allowedNamespaces={shop,kube-system}",
+	as := withPolicies(t, "member", "--set=agent.push=true", "--set=hub.allowedNamespaces={shop,kube-system}",
 		"--set=hub.kinds[0].resources={configmaps,namespaces}",
 		"--set=hub.kinds[1].group=scheduling.k8s.io", "--set=hub.kinds[1].resources={priorityclasses}")
 	admin, agent := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-agent")
@@ -40,14 +40,14 @@ func TestIntegrationAttack03FurtherKindsKeepToTheLimits(t *testing.T) {
 		object client.Object
 		want   string // expected in the refusal; empty: allowed
 	}{
-		"in an allowed namespace":             {config("shop", row), ""},
-		"in another one":                      {config("bank", row), "add it to hub.allowedNamespaces"},
-		"there, without the annotation":       {config("bank", nil), "add it to hub.allowedNamespaces"},
-		"in one that is denied too":           {config("kube-system", row), "hub.deniedNamespaces"},
-		"in that of the release":              {config(namespace, row), "hub.deniedNamespaces"},
-		"in none":                             {class(row), "add it to hub.allowedNamespaces"},
-		"a namespace that is not allowed":     {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mine", Annotations: row}}, "add it to hub.allowedNamespaces"},
-		"in none, and without the annotation": {class(nil), "add it to hub.allowedNamespaces"},
+		"in an allowed namespace":                        {config("shop", row), ""},
+		"in another namespace":                           {config("bank", row), "add it to hub.allowedNamespaces"},
+		"in another namespace, without the annotation":   {config("bank", nil), "add it to hub.allowedNamespaces"},
+		"in an allowed namespace that is denied":         {config("kube-system", row), "hub.deniedNamespaces"},
+		"in the namespace of the release":                {config(namespace, row), "hub.deniedNamespaces"},
+		"a cluster-scoped object":                        {class(row), "add it to hub.allowedNamespaces"},
+		"a namespace that is not allowed":                {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mine", Annotations: row}}, "add it to hub.allowedNamespaces"},
+		"a cluster-scoped object without the annotation": {class(nil), "add it to hub.allowedNamespaces"},
 	} {
 		if err := create(agent, tc.object); tc.want == "" {
 			require.NoError(t, err, name)
@@ -55,32 +55,32 @@ func TestIntegrationAttack03FurtherKindsKeepToTheLimits(t *testing.T) {
 			require.ErrorContains(t, err, tc.want, name)
 		}
 	}
-	require.ErrorContains(t, create(admin, config("bank", row)), "add it", "whatever account a hub uses, by the annotation of what it places")
-	require.NoError(t, create(admin, config("bank", nil)), "what users of the cluster make is not the hub's")
+	require.ErrorContains(t, create(admin, config("bank", row)), "add it", "objects with the annotation are refused for any account")
+	require.NoError(t, create(admin, config("bank", nil)), "objects of users are not restricted")
 	require.ErrorContains(t, agent.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bank"}}, client.DryRunAll), "add it")
 
 	placed := config("bank", nil)
 	require.NoError(t, admin.Create(t.Context(), placed))
-	require.ErrorContains(t, agent.Delete(t.Context(), placed, client.DryRunAll), "add it", "nor is it the hub's to delete")
+	require.ErrorContains(t, agent.Delete(t.Context(), placed, client.DryRunAll), "add it", "the hub may not delete objects of users")
 	change := func(c client.Client, edit func(*corev1.ConfigMap)) error {
 		next := placed.DeepCopy()
 		edit(next)
 		return c.Patch(t.Context(), next, client.MergeFrom(placed), client.DryRunAll)
 	}
-	require.ErrorContains(t, change(agent, func(cm *corev1.ConfigMap) { cm.Annotations = row }), "add it", "or to mark as its own")
+	require.ErrorContains(t, change(agent, func(cm *corev1.ConfigMap) { cm.Annotations = row }), "add it", "the hub may not take over objects of users")
 	marked := placed.DeepCopy()
 	marked.Annotations = row
-	require.NoError(t, admin.Patch(t.Context(), marked, client.MergeFrom(placed)), "as if it was placed before the namespace was closed")
+	require.NoError(t, admin.Patch(t.Context(), marked, client.MergeFrom(placed)), "an object placed before the namespace was denied")
 	placed = marked
-	require.NoError(t, change(agent, func(cm *corev1.ConfigMap) { cm.Labels = row }), "metadata alone")
+	require.NoError(t, change(agent, func(cm *corev1.ConfigMap) { cm.Labels = row }), "a change of metadata only is allowed")
 	for name, edit := range map[string]func(*corev1.ConfigMap){
-		"another value": func(cm *corev1.ConfigMap) { cm.Data["a"] = "c" },
-		"a field more":  func(cm *corev1.ConfigMap) { cm.BinaryData = map[string][]byte{"x": {1}} },
-		"a field less":  func(cm *corev1.ConfigMap) { cm.Data = nil },
+		"another value":   func(cm *corev1.ConfigMap) { cm.Data["a"] = "c" },
+		"a field added":   func(cm *corev1.ConfigMap) { cm.BinaryData = map[string][]byte{"x": {1}} },
+		"a field removed": func(cm *corev1.ConfigMap) { cm.Data = nil },
 	} {
 		require.ErrorContains(t, change(agent, edit), "add it", name)
 	}
-	require.NoError(t, agent.Delete(t.Context(), placed, client.DryRunAll), "what is there can be withdrawn")
+	require.NoError(t, agent.Delete(t.Context(), placed, client.DryRunAll), "placed objects can be withdrawn")
 }
 
 func TestIntegrationAttack22FurtherKindsOfAHub(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// notAwaited are CRDs of which nobody waits for a new object, or of which a new object is as good as an observed one.
+// notAwaited are CRDs whose new objects nobody waits for, or for which a new object is as good as an observed one.
 func notAwaited() map[string]string {
 	return map[string]string{
 		"hub/clonesets.apps.kruise.io":        "it may be a template, which no controller observes",
@@ -31,11 +31,11 @@ type version struct {
 	chart, crd, group, kind, version string
 	// pending is the status that the apiserver gives a new object; nil if it has none.
 	pending map[string]any
-	// conditions: the status has conditions.
+	// conditions reports whether the status has conditions.
 	conditions bool
 }
 
-// object returns an object of that generation and status.
+// object returns an object with this generation and status.
 func (v version) object(generation int64, status map[string]any) map[string]any {
 	out := map[string]any{
 		"apiVersion": v.group + "/" + v.version, "kind": v.kind, "metadata": map[string]any{"name": "new", "generation": generation},
@@ -46,7 +46,7 @@ func (v version) object(generation int64, status map[string]any) map[string]any 
 	return out
 }
 
-// all are the versions of all CRDs.
+// all returns the versions of all CRDs.
 func all(tb testing.TB) []version {
 	tb.Helper()
 	var out []version
@@ -85,8 +85,8 @@ func awaited(tb testing.TB) []version {
 	return out
 }
 
-// A new object, which no controller has seen, is not current for those who wait by the rules of kstatus; one that is deleted is terminating.
-// How far others are is in tests of their controllers, TestKstatusTells.
+// By the rules of kstatus, a new object that no controller has seen is not current, and an object that is being deleted is terminating.
+// The tests of the controllers, TestKstatusTells, cover all other states.
 func TestANewObjectOfAnyKindIsNotCurrent(t *testing.T) {
 	t.Parallel()
 	for _, v := range all(t) {
@@ -96,12 +96,12 @@ func TestANewObjectOfAnyKindIsNotCurrent(t *testing.T) {
 		} else {
 			require.True(t, v.conditions, "%s %s %s has conditions", v.chart, v.crd, v.version)
 		}
-		is, err := status.Compute(&unstructured.Unstructured{Object: object})
+		result, err := status.Compute(&unstructured.Unstructured{Object: object})
 		require.NoError(t, err)
-		require.Equal(t, want, is.Status, "%s %s %s", v.chart, v.crd, v.version)
+		require.Equal(t, want, result.Status, "%s %s %s", v.chart, v.crd, v.version)
 		object["metadata"].(map[string]any)["deletionTimestamp"] = "2026-11-21T10:00:00Z"
-		is, err = status.Compute(&unstructured.Unstructured{Object: object})
+		result, err = status.Compute(&unstructured.Unstructured{Object: object})
 		require.NoError(t, err)
-		require.Equal(t, status.TerminatingStatus, is.Status, "%s %s %s", v.chart, v.crd, v.version)
+		require.Equal(t, status.TerminatingStatus, result.Status, "%s %s %s", v.chart, v.crd, v.version)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// TestIntegrationAttack36ManagerWritesOnlyConfigMapsOfPods has the rights and the policies of the chart, without copies of
-// ResourceDistributions and with them.
+// TestIntegrationAttack36ManagerWritesOnlyConfigMapsOfPods uses the rights and the policies of the chart, with and without copies of
+// ResourceDistributions.
 func TestIntegrationAttack36ManagerWritesOnlyConfigMapsOfPods(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"alone": nil, "with copies": {"--set=featureGates=ResourceDistributionGate=true"}} {
@@ -64,21 +64,21 @@ func TestIntegrationAttack36ManagerWritesOnlyConfigMapsOfPods(t *testing.T) {
 				do   func(client.Client) error
 				want string // expected in the refusal; empty: allowed
 			}{
-				{"that of a pod", create(barrier("web-0-abcde-barrier")), ""},
-				{"a further key", patch("ours-barrier", `{"data":{"p_-2":"true"}}`), ""},
-				{"nothing, to read it", patch("ours-barrier", `{}`), ""},
-				{"one of another name", create(barrier("web-0")), "manager"},
-				{"one without an owner", create(barrier("a-barrier", plain)), "manager"},
-				{"one of a pod and of somebody else", create(barrier("a-barrier", func(cm *corev1.ConfigMap) {
+				{"the ConfigMap of a pod", create(barrier("web-0-abcde-barrier")), ""},
+				{"another key", patch("ours-barrier", `{"data":{"p_-2":"true"}}`), ""},
+				{"an empty patch", patch("ours-barrier", `{}`), ""},
+				{"a ConfigMap with another name", create(barrier("web-0")), "manager"},
+				{"a ConfigMap without an owner", create(barrier("a-barrier", plain)), "manager"},
+				{"a ConfigMap with a second owner", create(barrier("a-barrier", func(cm *corev1.ConfigMap) {
 					cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "n"})
 				})), "manager"},
-				{"one with other keys", create(barrier("a-barrier", func(cm *corev1.ConfigMap) { cm.Data["nginx.conf"] = "true" })), "only keys such as p_10"},
-				{"one with other values", create(barrier("a-barrier", func(cm *corev1.ConfigMap) { cm.Data["p_0"] = "rm -rf" })), "only keys such as p_10"},
-				{"a change of others", patch("settings", `{"data":{"mine":"2"}}`), "manager"},
-				{"nothing, to read those of others", patch("settings", `{}`), "manager"},
-				{"nothing, to read one of others with such a name", patch("their-barrier", `{}`), "manager"},
-				{"another pod as the owner", patch("ours-barrier", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`), "leaves each to its pod"},
-				{"a pod as the owner of what others have made", patch("their-barrier",
+				{"a ConfigMap with other keys", create(barrier("a-barrier", func(cm *corev1.ConfigMap) { cm.Data["nginx.conf"] = "true" })), "only keys such as p_10"},
+				{"a ConfigMap with other values", create(barrier("a-barrier", func(cm *corev1.ConfigMap) { cm.Data["p_0"] = "rm -rf" })), "only keys such as p_10"},
+				{"a change of another ConfigMap", patch("settings", `{"data":{"mine":"2"}}`), "manager"},
+				{"an empty patch of another ConfigMap", patch("settings", `{}`), "manager"},
+				{"an empty patch of another ConfigMap with such a name", patch("their-barrier", `{}`), "manager"},
+				{"another pod as the owner", patch("ours-barrier", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`), "and not their owner"},
+				{"a pod as the owner of another's ConfigMap", patch("their-barrier",
 					`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]},"data":{"mine":null,"p_0":"true"}}`), "manager"},
 			} {
 				t.Run(tc.name, func(t *testing.T) {
@@ -94,15 +94,15 @@ func TestIntegrationAttack36ManagerWritesOnlyConfigMapsOfPods(t *testing.T) {
 	}
 }
 
-// TestIntegrationPullMemberTakesConfigMapsOfAHub is for the agent's account, which the policies for ConfigMaps that the manager writes for
-// itself leave alone. They hold for the manager, whatever mark a ConfigMap has.
+// TestIntegrationPullMemberTakesConfigMapsOfAHub checks that the policies for ConfigMaps that the manager writes for itself don't apply to the
+// agent's account. They apply to the manager, whatever mark a ConfigMap has.
 func TestIntegrationPullMemberTakesConfigMapsOfAHub(t *testing.T) {
 	t.Parallel()
 	kinds := append([]string{"--set=hub.kinds[0].resources={configmaps}", "--set=hub.allowedNamespaces={default}"}, pull...)
 	for name, args := range map[string][]string{"alone": kinds, "with copies": append([]string{"--set=featureGates=ResourceDistributionGate=true"}, kinds...)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			as := policed(t, "member", args...)
+			as := withPolicies(t, "member", args...)
 			account := func(name string) client.Client { return as("system:serviceaccount:" + namespace + ":" + name) }
 			admin, agent, manager := as("admin"), account("flotilla-agent"), account("flotilla-member")
 			row := map[string]string{keys.FleetRowUID: "row"}
@@ -136,12 +136,12 @@ func TestIntegrationPullMemberTakesConfigMapsOfAHub(t *testing.T) {
 				do   do
 				want string // expected in the refusal of the agent; empty: allowed
 			}{
-				{"one of a hub is created", create(config("default", "web", row)), ""},
-				{"it is changed", patch("placed", `{"data":{"a":"c"}}`), ""},
-				{"it is orphaned", patch("placed", `{"metadata":{"annotations":{"fleet.kruise.io/row-uid":null}}}`), ""},
-				{"it is deleted", remove("placed"), ""},
-				{"one that exists is adopted", patch("theirs", `{"metadata":{"annotations":{"fleet.kruise.io/row-uid":"row"}},"data":{"a":"c"}}`), ""},
-				{"one of a hub where nothing is allowed", create(config("kube-public", "web", row)), "hub.deniedNamespaces"},
+				{"a ConfigMap of a hub is created", create(config("default", "web", row)), ""},
+				{"a ConfigMap of a hub is changed", patch("placed", `{"data":{"a":"c"}}`), ""},
+				{"a ConfigMap of a hub is orphaned", patch("placed", `{"metadata":{"annotations":{"fleet.kruise.io/row-uid":null}}}`), ""},
+				{"a ConfigMap of a hub is deleted", remove("placed"), ""},
+				{"an existing ConfigMap is adopted", patch("theirs", `{"metadata":{"annotations":{"fleet.kruise.io/row-uid":"row"}},"data":{"a":"c"}}`), ""},
+				{"a ConfigMap of a hub in a namespace that is not allowed", create(config("kube-public", "web", row)), "hub.deniedNamespaces"},
 			} {
 				if err := tc.do(agent); tc.want == "" {
 					require.NoError(t, err, tc.name)
@@ -151,8 +151,8 @@ func TestIntegrationPullMemberTakesConfigMapsOfAHub(t *testing.T) {
 				require.Error(t, tc.do(manager), tc.name)
 			}
 			for name, do := range map[string]do{
-				"one without the mark": create(config("default", "web", nil)), "a change of one": patch("theirs", `{"data":{"a":"c"}}`),
-				"nothing, to read one": patch("theirs", `{}`), "a deletion of one": remove("theirs"),
+				"a ConfigMap without the annotation": create(config("default", "web", nil)), "a change of one": patch("theirs", `{"data":{"a":"c"}}`),
+				"an empty patch of a ConfigMap without the annotation": patch("theirs", `{}`), "a deletion of one": remove("theirs"),
 			} {
 				require.ErrorContains(t, do(manager), "a manager", name)
 			}
@@ -163,17 +163,17 @@ func TestIntegrationPullMemberTakesConfigMapsOfAHub(t *testing.T) {
 func TestIntegrationKindsThatPropagationsPlace(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ group, resources, want string }{
-		{"", "secrets", "propagation.kinds[0].resources: no secrets are placed: a hub reads no Secrets"},
-		{"", "configmaps,namespaces", "no namespaces are placed: a hub creates no namespaces"},
+		{"", "secrets", "propagation.kinds[0].resources: no secrets are placed: a hub does not read Secrets"},
+		{"", "configmaps,namespaces", "no namespaces are placed: a hub does not create namespaces"},
 		{"", "nodes", "no nodes are placed"},
 		{"apps.kruise.io", "nodepodprobes", "no nodepodprobes.apps.kruise.io are placed"},
 		{"apps.kruise.io", "nodeimages", "no nodeimages.apps.kruise.io are placed"},
 		{"", "events", "no events are placed"},
 		{"", "bindings", "no bindings are placed"},
 		{"", "componentstatuses", "no componentstatuses are placed"},
-		{"apps.kruise.io", "uniteddeployments", "they have clusters themselves, in spec.topology.subsets"},
-		{"apps.kruise.io", "workloadspreads", "they have clusters themselves, in spec.subsets"},
-		{"apps.kruise.io", "resourcedistributions", "they have clusters themselves, in spec.targets.clusters"},
+		{"apps.kruise.io", "uniteddeployments", "they name their own clusters, in spec.topology.subsets"},
+		{"apps.kruise.io", "workloadspreads", "they name their own clusters, in spec.subsets"},
+		{"apps.kruise.io", "resourcedistributions", "they name their own clusters, in spec.targets.clusters"},
 		{"events.k8s.io", "events", "propagation.kinds[0].group: no objects of group events.k8s.io are placed"},
 		{"coordination.k8s.io", "leases", "propagation.kinds[0].group"},
 		{"fleet.kruise.io", "propagations", "the fleet's own"},

@@ -22,12 +22,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// TestIntegrationMembersAreConfined gives a member and its join account all rights, so that only the policy restricts them.
+// TestIntegrationMembersAreConfined grants a member and its join account all rights, so that only the policy restricts them.
 func TestIntegrationMembersAreConfined(t *testing.T) {
 	t.Parallel()
 	as := usersOf(t, lab.Config{ControlPlaneOnly: true}, apiextensionsv1.AddToScheme, fleetv1alpha1.AddToScheme)
@@ -104,11 +104,11 @@ func TestIntegrationMembersAreConfined(t *testing.T) {
 		want string // expected in the refusal; empty: allowed
 	}{
 		{"Attack04: its own request", request(nil), ""},
-		{"Attack04: one with the name of another cluster", request(func(c *csr) { c.Name = "fleet-west" }), "metadata.name"},
-		{"Attack04: one with a longer name", request(func(c *csr) { c.Name = "fleet-east-2" }), "metadata.name"},
-		{"Attack04: one with any name", request(func(c *csr) { c.Name = "east" }), "metadata.name"},
-		{"Attack04: one with a generated name", request(func(c *csr) { c.Name, c.GenerateName = "", "fleet-east" }), "metadata.name"},
-		{"Attack04: one for another signer", request(func(c *csr) { c.Spec.SignerName = "kubernetes.io/kubelet-serving" }), "spec.signerName"},
+		{"Attack04: a request with the name of another cluster", request(func(c *csr) { c.Name = "fleet-west" }), "metadata.name"},
+		{"Attack04: a request with a longer name", request(func(c *csr) { c.Name = "fleet-east-2" }), "metadata.name"},
+		{"Attack04: a request with any name", request(func(c *csr) { c.Name = "east" }), "metadata.name"},
+		{"Attack04: a request with a generated name", request(func(c *csr) { c.Name, c.GenerateName = "", "fleet-east" }), "metadata.name"},
+		{"Attack04: a request for another signer", request(func(c *csr) { c.Spec.SignerName = "kubernetes.io/kubelet-serving" }), "spec.signerName"},
 		{"Attack04: a large annotation", request(func(c *csr) { c.Annotations["note"] = strings.Repeat("a", 200_000) }), "metadata"},
 		{"Attack04: a large identity", request(func(c *csr) { c.Annotations[link.AnnotationClusterUID] = strings.Repeat("a", 65) }), "metadata"},
 		{"Attack04: labels", request(func(c *csr) { c.Labels = map[string]string{"a": "b"} }), "metadata"},
@@ -116,12 +116,12 @@ func TestIntegrationMembersAreConfined(t *testing.T) {
 		{"Attack04: a large request", request(func(c *csr) {
 			c.Spec.Request = append([]byte(strings.Repeat("#", 4096)+"\n"), c.Spec.Request...)
 		}), "spec.request"},
-		{"Attack05: its own facts", status(func(s *clusterStatus) {
+		{"Attack05: facts about itself", status(func(s *clusterStatus) {
 			s.ClusterUID, s.KubernetesVersion, s.AgentVersion = "uid", "v1.36.0", "v1.0.0"
 			s.Credential = &fleetv1alpha1.CredentialStatus{Serial: "1f"}
 			s.Kinds = []fleetv1alpha1.ServedKind{{Kind: "ConfigMap", Versions: []string{"v1"}}}
 		}), ""},
-		{"Attack05: its own conditions, before and after those of the hub", status(func(s *clusterStatus) {
+		{"Attack05: its own conditions, before and after the conditions of the hub", status(func(s *clusterStatus) {
 			s.Conditions = []metav1.Condition{
 				condition(fleetv1alpha1.ConditionAPIHealthy, "a"), s.Conditions[1], s.Conditions[0],
 				condition(fleetv1alpha1.ConditionOwnedByThisHub, "b"), condition(fleetv1alpha1.ConditionReleased, "c"),
@@ -134,7 +134,7 @@ func TestIntegrationMembersAreConfined(t *testing.T) {
 		{"Attack05: observedGeneration", status(func(s *clusterStatus) { s.ObservedGeneration = 9 }), "status: hub"},
 		{"Attack05: a condition of the hub changed", status(func(s *clusterStatus) { s.Conditions[0].Status = metav1.ConditionFalse }), "status.conditions"},
 		{"Attack05: a condition of the hub removed", status(func(s *clusterStatus) { s.Conditions = s.Conditions[:1] }), "status.conditions"},
-		{"Attack05: a condition of its own invention", status(func(s *clusterStatus) { s.Conditions = append(s.Conditions, condition("Lockout", "x")) }), "status.conditions"},
+		{"Attack05: an unknown condition", status(func(s *clusterStatus) { s.Conditions = append(s.Conditions, condition("Lockout", "x")) }), "status.conditions"},
 		{"Attack17: a renewal", renew(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("east") }), ""},
 		{"Attack17: a finalizer on the Lease", renew(func(l *coordinationv1.Lease) { l.Finalizers = []string{"example.com/hold"} }), "metadata"},
 		{"Attack17: large annotations on the Lease", renew(func(l *coordinationv1.Lease) { l.Annotations = map[string]string{"note": strings.Repeat("a", 200_000)} }), "metadata"},
@@ -154,7 +154,7 @@ func TestIntegrationMembersAreConfined(t *testing.T) {
 	}
 }
 
-// certificateRequest is one that the apiserver accepts.
+// certificateRequest returns a request that the apiserver accepts.
 func certificateRequest(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

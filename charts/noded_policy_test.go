@@ -29,8 +29,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// TestIntegrationNodeDaemonIsConfined does what the daemon may do with a real token of its pod on node-1, and tries what it may
-// not do: in CVE-2023-30617 the token of one node's daemon gave access to the Secrets of the whole cluster.
+// TestIntegrationNodeDaemonIsConfined uses a real token of the daemon's pod on node-1 to do what the daemon may do, and tries what it may not
+// do: in CVE-2023-30617, the token of one node's daemon gave access to the Secrets of the whole cluster.
 func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 	t.Parallel()
 	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
@@ -105,7 +105,7 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		if crd.Spec.Group != appsv1beta1.GroupVersion.Group || crd.Spec.Names.Kind != "NodeImage" && crd.Spec.Names.Kind != "NodePodProbe" {
 			continue
 		}
-		crd.Spec.Conversion = nil // No manager runs; the two versions have the same form.
+		crd.Spec.Conversion = nil // No manager runs to convert, and the two versions have the same fields.
 		require.NoError(t, admin.Create(t.Context(), &crd))
 	}
 	for _, name := range []string{"node-1", "node-2"} {
@@ -117,7 +117,7 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 	createKind[rbacv1.ClusterRoleBinding](t, admin, out, "ClusterRoleBinding")
 	createKind[rbacv1.RoleBinding](t, admin, out, "RoleBinding")
 	createPolicies(t, admin, out)
-	// as returns a client with a token of the account, bound to a pod or to none.
+	// as returns a client with a token of the account, which is bound to a pod unless that is nil.
 	as := func(bound *corev1.Pod) client.Client {
 		q := &authenticationv1.TokenRequest{}
 		if bound != nil {
@@ -188,74 +188,74 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		do   func(client.Client) error
 		want string // expected in the refusal; empty: allowed
 	}{
-		{"it reports on a pod of its node", nil, patch(here, report), ""},
-		{"not on one of another node", nil, patch(there, report), "only on pods of its own node"},
-		{"nor on one that has none yet", nil, patch(nowhere, report), "only on pods of its own node"},
-		{"nor with a token that names no node", loose, patch(here, report), "which has its node"},
-		{"it writes no other annotation", nil, patch(here, `{"metadata":{"annotations":{"config":"two"}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
-		{"and adds none", nil, patch(here, `{"metadata":{"annotations":{"more":""}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
-		{"and removes none", nil, patch(here, `{"metadata":{"annotations":{"config":null}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
-		{"nor a label", nil, patch(here, `{"metadata":{"labels":{"app":"other"}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
-		{"nor a finalizer", nil, patch(here, `{"metadata":{"finalizers":["example.com/hold"]}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
-		{"nor a condition", nil, patch(here, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
-		{"nor a phase", nil, patch(here, `{"status":{"phase":"Failed"}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
-		{"it does not touch the pod itself", nil, update(here), rbac + "update resource"},
-		{"nor delete it", nil, remove(here), rbac + "delete resource"},
-		{"nor make one", nil, create(pod("default", "new", "node-1")), rbac + "create resource"},
-		{"it reports on a ContainerRecreateRequest of its node", nil, recreate(request, true, begun), ""},
-		{"not on one of another node", nil, recreate(neighbours, true, begun), "only the status of ContainerRecreateRequests for pods of its own node"},
-		{"nor by taking it over", nil, recreate(neighbours, true, `{"metadata":{"labels":{"crr.apps.kruise.io/node-name":"node-1"}},"status":{"phase":"Recreating"}}`), "for pods of its own node"},
-		{"nor with a token that names no node", loose, recreate(request, true, begun), "which has its node"},
-		{"it does not change the request", nil, recreate(request, false, `{"metadata":{"labels":{"more":""}}}`), rbac + "patch resource"},
-		{"nor make one", nil, create(recreateObject("new", "node-1")), rbac + "create resource"},
-		{"nor delete it", nil, remove(request), rbac + "delete resource"},
-		{"it makes the Lease of its node", nil, create(lease(namespace, "node-1")), ""},
-		{"and says on it for whom it stands back", nil, create(standing), ""},
-		{"not that of another", nil, create(lease(namespace, "node-3")), "only the Lease of its own node"},
-		{"nor renews that", nil, update(other), "only the Lease of its own node"},
-		{"nor takes it away", nil, remove(other), rbac + "delete resource"},
-		{"nor one with an owner or finalizer", nil, create(held), "only the Lease of its own node"},
-		{"nor one in another namespace", nil, create(lease("default", "node-1")), rbac + "create resource"},
-		{"nor with a token that names no node", loose, create(lease(namespace, "node-1")), "which has its node"},
-		{"it says what it has pulled", nil, pulled("node-1", `{"status":{"desired":1}}`), ""},
-		{"not for another node", nil, pulled("node-2", `{"status":{"desired":1}}`), "only the status of the NodeImage of its own node"},
-		{"nor with a token that names no node", loose, pulled("node-1", `{"status":{"desired":1}}`), "which has its node"},
-		{"nor what is to be pulled", nil, func(c client.Client) error {
+		{"it may report on a pod of its node", nil, patch(here, report), ""},
+		{"not on a pod of another node", nil, patch(there, report), "only on pods of its own node"},
+		{"not on a pod without a node", nil, patch(nowhere, report), "only on pods of its own node"},
+		{"not with a token without a node", loose, patch(here, report), "which names its node"},
+		{"it may not change another annotation", nil, patch(here, `{"metadata":{"annotations":{"config":"two"}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"it may not add another annotation", nil, patch(here, `{"metadata":{"annotations":{"more":""}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"it may not remove another annotation", nil, patch(here, `{"metadata":{"annotations":{"config":null}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"it may not change a label", nil, patch(here, `{"metadata":{"labels":{"app":"other"}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"it may not add a finalizer", nil, patch(here, `{"metadata":{"finalizers":["example.com/hold"]}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"it may not change a condition", nil, patch(here, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"it may not change the phase", nil, patch(here, `{"status":{"phase":"Failed"}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"it may not update the pod", nil, update(here), rbac + "update resource"},
+		{"it may not delete the pod", nil, remove(here), rbac + "delete resource"},
+		{"it may not create a pod", nil, create(pod("default", "new", "node-1")), rbac + "create resource"},
+		{"it may report on a ContainerRecreateRequest of its node", nil, recreate(request, true, begun), ""},
+		{"not on a request of another node", nil, recreate(neighbours, true, begun), "only the status of ContainerRecreateRequests for pods of its own node"},
+		{"not by changing the node of the request", nil, recreate(neighbours, true, `{"metadata":{"labels":{"crr.apps.kruise.io/node-name":"node-1"}},"status":{"phase":"Recreating"}}`), "for pods of its own node"},
+		{"not with a token without a node", loose, recreate(request, true, begun), "which names its node"},
+		{"it may not change the request", nil, recreate(request, false, `{"metadata":{"labels":{"more":""}}}`), rbac + "patch resource"},
+		{"it may not create a ContainerRecreateRequest", nil, create(recreateObject("new", "node-1")), rbac + "create resource"},
+		{"it may not delete the request", nil, remove(request), rbac + "delete resource"},
+		{"it may create the Lease of its node", nil, create(lease(namespace, "node-1")), ""},
+		{"it may name on the Lease for whom it steps back", nil, create(standing), ""},
+		{"not the Lease of another node", nil, create(lease(namespace, "node-3")), "only the Lease of its own node"},
+		{"it may not renew the Lease of another node", nil, update(other), "only the Lease of its own node"},
+		{"it may not delete the Lease of another node", nil, remove(other), rbac + "delete resource"},
+		{"not a Lease with an owner or finalizer", nil, create(held), "only the Lease of its own node"},
+		{"not a Lease in another namespace", nil, create(lease("default", "node-1")), rbac + "create resource"},
+		{"not with a token without a node", loose, create(lease(namespace, "node-1")), "which names its node"},
+		{"it may report the images that it has pulled", nil, pulled("node-1", `{"status":{"desired":1}}`), ""},
+		{"not the NodeImage of another node", nil, pulled("node-2", `{"status":{"desired":1}}`), "only the status of the NodeImage of its own node"},
+		{"not with a token without a node", loose, pulled("node-1", `{"status":{"desired":1}}`), "which names its node"},
+		{"it may not change the images to pull", nil, func(c client.Client) error {
 			return c.Patch(t.Context(), nodeImage("node-1"), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"images":null}}`)), client.DryRunAll)
 		}, rbac + "patch resource"},
-		{"nor removes its NodeImage", nil, remove(nodeImage("node-1")), rbac + "delete resource"},
-		{"nor makes one", nil, create(nodeImage("node-3")), rbac + "create resource"},
-		{"it says what probes have found", nil, probed("node-1", results), ""},
-		{"not for another node", nil, probed("node-2", results), "only the status of the NodePodProbe of its own node"},
-		{"nor with a token that names no node", loose, probed("node-1", results), "which has its node"},
-		{"nor what is to be probed", nil, func(c client.Client) error {
+		{"it may not delete its NodeImage", nil, remove(nodeImage("node-1")), rbac + "delete resource"},
+		{"it may not create a NodeImage", nil, create(nodeImage("node-3")), rbac + "create resource"},
+		{"it may report the results of probes", nil, probed("node-1", results), ""},
+		{"not the NodePodProbe of another node", nil, probed("node-2", results), "only the status of the NodePodProbe of its own node"},
+		{"not with a token without a node", loose, probed("node-1", results), "which names its node"},
+		{"it may not change the probes", nil, func(c client.Client) error {
 			return c.Patch(t.Context(), probes("node-1"), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"podProbes":null}}`)), client.DryRunAll)
 		}, rbac + "patch resource"},
-		{"nor removes its NodePodProbe", nil, remove(probes("node-1")), rbac + "delete resource"},
-		{"nor makes one", nil, create(probes("node-3")), rbac + "create resource"},
-		{"it writes its own events", nil, create(event(account, account+"-noded-1")), ""},
-		{"and counts them", nil, label(series), ""},
-		{"not those of others", nil, create(event("kubelet", "node-1")), "only its own events"},
-		{"nor in their name", nil, create(event(account, account+"-noded-2")), "only its own events"},
-		{"nor changes them", nil, label(foreign), "only its own events"},
-		{"nor those of the daemon of another node", nil, label(neighbour), "only its own events"},
-		{"it reads no Secret", nil, func(c client.Client) error {
+		{"it may not delete its NodePodProbe", nil, remove(probes("node-1")), rbac + "delete resource"},
+		{"it may not create a NodePodProbe", nil, create(probes("node-3")), rbac + "create resource"},
+		{"it may create its own events", nil, create(event(account, account+"-noded-1")), ""},
+		{"it may update the count of its events", nil, label(series), ""},
+		{"not events of another component", nil, create(event("kubelet", "node-1")), "only its own events"},
+		{"not events in the name of another daemon", nil, create(event(account, account+"-noded-2")), "only its own events"},
+		{"it may not change events of another component", nil, label(foreign), "only its own events"},
+		{"it may not change events of another daemon", nil, label(neighbour), "only its own events"},
+		{"it may not read a Secret", nil, func(c client.Client) error {
 			return c.Get(t.Context(), client.ObjectKeyFromObject(secret), &corev1.Secret{})
 		}, rbac + "get resource"},
-		{"nor lists them", nil, func(c client.Client) error { return c.List(t.Context(), &corev1.SecretList{}) }, rbac + "list resource"},
-		{"nor those of its own namespace", nil, func(c client.Client) error {
+		{"it may not list Secrets", nil, func(c client.Client) error { return c.List(t.Context(), &corev1.SecretList{}) }, rbac + "list resource"},
+		{"it may not list Secrets of its own namespace", nil, func(c client.Client) error {
 			return c.List(t.Context(), &corev1.SecretList{}, client.InNamespace(namespace))
 		}, rbac + "list resource"},
-		{"it reads no node", nil, func(c client.Client) error {
+		{"it may not read a node", nil, func(c client.Client) error {
 			return c.Get(t.Context(), client.ObjectKeyFromObject(node), &corev1.Node{})
 		}, rbac + "get resource"},
-		{"nor writes one", nil, func(c client.Client) error {
+		{"it may not change a node", nil, func(c client.Client) error {
 			return c.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`)), client.DryRunAll)
 		}, rbac + "patch resource"},
-		{"it creates no tokens", nil, func(c client.Client) error {
+		{"it may not create tokens", nil, func(c client.Client) error {
 			return c.SubResource("token").Create(t.Context(), serviceAccount.DeepCopy(), &authenticationv1.TokenRequest{})
 		}, rbac + "create resource"},
-		{"it grants no rights", nil, create(&rbacv1.ClusterRoleBinding{
+		{"it may not grant permissions", nil, create(&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "mine"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}},
 		}), rbac + "create resource"},
@@ -282,20 +282,20 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 	require.NoError(t, me.Status().Patch(t.Context(), mine, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"labels":{"disk":"hdd"}},"spec":{"images":{"app":{"tags":[{"tag":"1"}]}}},"status":{"desired":1}}`))))
 	require.EqualValues(t, 1, mine.Status.Desired)
-	require.Empty(t, mine.Spec.Images, "nor a spec")
-	require.Equal(t, "ssd", mine.Labels["disk"], "nor labels")
+	require.Empty(t, mine.Spec.Images, "the spec has not changed")
+	require.Equal(t, "ssd", mine.Labels["disk"], "labels have not changed")
 	found := probes("node-1")
 	require.NoError(t, me.Status().Patch(t.Context(), found, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"labels":{"disk":"hdd"}},"spec":{"podProbes":[{"namespace":"default","name":"here","uid":"u1","IP":"10.0.0.1"}]},`+results[1:]))))
 	require.Len(t, found.Status.PodProbeStatuses, 1)
 	require.Empty(t, found.Spec.PodProbes)
 	require.Equal(t, "ssd", found.Labels["disk"])
-	// What is refused above is allowed to others.
+	// Others may do what is rejected above.
 	require.NoError(t, patch(there, report)(admin))
 	require.NoError(t, update(other)(admin))
 }
 
-// recreateObject is a ContainerRecreateRequest for a pod of a node.
+// recreateObject returns a ContainerRecreateRequest for a pod of a node.
 func recreateObject(name, node string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"podName": name, "containers": []any{map[string]any{"name": "app"}},
@@ -308,7 +308,7 @@ func recreateObject(name, node string) *unstructured.Unstructured {
 	return o
 }
 
-// recreateRequest creates one, as soon as the kind is served.
+// recreateRequest creates a ContainerRecreateRequest as soon as the kind is served.
 func recreateRequest(t *testing.T, admin client.Client, name, node string) *unstructured.Unstructured {
 	t.Helper()
 	o := recreateObject(name, node)

@@ -14,20 +14,20 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// openKruise is a chart that stands in for OpenKruise's.
+// openKruise is the path of a chart that stands in for OpenKruise's.
 const openKruise = "../e2e/real/testdata/kruise-like"
 
-// TestIntegrationOpenKruisesCRDsOutliveItsRelease checks what docs/start/from-openkruise.md relies on: helm deletes by the manifest
-// that it stored, so that an annotation of a live CRD saves it in an upgrade and not in an uninstallation.
+// TestIntegrationOpenKruisesCRDsOutliveItsRelease checks what docs/start/from-openkruise.md relies on: helm deletes according to its stored
+// manifest, so an annotation of a live CRD keeps the CRD in an upgrade but not in an uninstall.
 func TestIntegrationOpenKruisesCRDsOutliveItsRelease(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		// letGo is whether the release is upgraded without CRDs before it is uninstalled.
+		// letGo upgrades the release to one without CRDs before it is uninstalled.
 		letGo bool
 	}{
-		{"a release that was upgraded without them leaves them", true},
-		{"annotated CRDs are deleted with a release that has them", false},
+		{"a release that was upgraded without CRDs leaves them", true},
+		{"CRDs of a release are deleted with it", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -48,12 +48,12 @@ func TestIntegrationOpenKruisesCRDsOutliveItsRelease(t *testing.T) {
 				require.Equal(t, before, k.crds(""))
 				return
 			}
-			k.going()
+			k.requireDeletion()
 		})
 	}
 }
 
-// kube is a cluster for helm, without nodes and controllers.
+// kube is a cluster for helm without nodes and controllers.
 type kube struct {
 	*testing.T
 	client client.Client
@@ -79,8 +79,8 @@ func (k *kube) helm(args ...string) {
 	require.NoError(k, err)
 }
 
-// going requires that every CRD that is there is being deleted, which takes the apiserver its time.
-func (k *kube) going() {
+// requireDeletion requires that every existing CRD is being deleted, which takes the apiserver a while.
+func (k *kube) requireDeletion() {
 	k.Helper()
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	require.NoError(k, k.client.List(k.Context(), list))
@@ -89,7 +89,7 @@ func (k *kube) going() {
 	}
 }
 
-// crds returns the UIDs of all CRDs by name, after it has set their resource policy, unless that is empty.
+// crds returns the UIDs of all CRDs by name. It first sets their resource policy, unless that is empty.
 func (k *kube) crds(policy string) map[string]types.UID {
 	k.Helper()
 	list := &apiextensionsv1.CustomResourceDefinitionList{}

@@ -16,16 +16,16 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// TestIntegrationAttack08ManagersAddEntriesForPodsOnly checks what a manager may add to its configuration: entries for the creation of pods, in
-// named namespaces that are not exempt.
+// TestIntegrationAttack08ManagersAddEntriesForPodsOnly checks that a manager may add to its configuration only entries for the creation of pods
+// in named namespaces that are not exempt.
 func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 	t.Parallel()
-	as := policed(t, "member")
+	as := withPolicies(t, "member")
 	admin, manager := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-member")
 	rendered := decode[admissionv1.MutatingWebhookConfiguration](t, render(t, "member"), "MutatingWebhookConfiguration")
 	require.Len(t, rendered, 1)
 	config := &rendered[0]
-	for i := range config.Webhooks { // Nobody answers here.
+	for i := range config.Webhooks { // No manager answers here.
 		config.Webhooks[i].FailurePolicy = new(admissionv1.Ignore)
 	}
 	require.NoError(t, admin.Create(t.Context(), config))
@@ -86,8 +86,8 @@ func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 			w.NamespaceSelector.MatchExpressions = excluded()
 		})}, "is never called for pods of kube-system, ships"},
 		{"both entries", []admissionv1.MutatingWebhook{entry(), entry(ignoring)}, ""},
-		{"none any more", nil, ""},
-		{"an entry of another name", []admissionv1.MutatingWebhook{another}, "only clientConfig"},
+		{"no entry", nil, ""},
+		{"an entry with another name", []admissionv1.MutatingWebhook{another}, "only clientConfig"},
 		{"an entry for updates too", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.Rules[0].Operations = append(w.Rules[0].Operations, admissionv1.Update)
 		})}, "only when they are created"},
@@ -102,30 +102,30 @@ func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 		{"an entry for all namespaces", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.NamespaceSelector = &metav1.LabelSelector{}
 		})}, "is never called for pods of kube-system, ships"},
-		{"an entry for all but the exempt ones", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+		{"an entry for all namespaces except the exempt ones", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpNotIn
 			w.NamespaceSelector.MatchExpressions[0].Values = []string{"kube-system", namespace}
 		})}, ""},
-		{"an entry for all but one", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+		{"an entry for all namespaces except one", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpNotIn
 		})}, "is never called for pods of kube-system, ships"},
 		{"an entry for a label of namespaces", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.NamespaceSelector.MatchExpressions[0].Key = "team"
 		})}, "is never called for pods of kube-system, ships"},
-		{"an entry that fails under the name of one that does not", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+		{"an entry with failurePolicy Fail under the name of one with Ignore", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.Name = "mpod-ignore.kb.io"
 		})}, "does not answer"},
 		{"an entry for pods that ask", asked(), ""},
-		{"one for pods that ask for liveness probes too", asked(func(w *admissionv1.MutatingWebhook) {
+		{"an entry for pods that ask for liveness probes too", asked(func(w *admissionv1.MutatingWebhook) {
 			w.MatchConditions[0].Expression += " || " + enhancedliveness.Asks
 		}), ""},
-		{"one that may be left out", asked(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = new(admissionv1.Ignore) }), ""},
-		{"one for all pods", asked(func(w *admissionv1.MutatingWebhook) { w.MatchConditions = nil }), "only if they ask for a launch order or for liveness probes"},
-		{"one for pods that ask for something else", asked(func(w *admissionv1.MutatingWebhook) {
+		{"an entry with failurePolicy Ignore for pods that ask", asked(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = new(admissionv1.Ignore) }), ""},
+		{"an entry for pods that ask, without its condition", asked(func(w *admissionv1.MutatingWebhook) { w.MatchConditions = nil }), "only if they ask for a launch order or for liveness probes"},
+		{"an entry for pods that ask for something else", asked(func(w *admissionv1.MutatingWebhook) {
 			w.MatchConditions[0].Expression = "has(object.metadata.labels)"
 		}), "only if they ask for a launch order or for liveness probes"},
-		{"one in exempt namespaces too", asked(names("kube-system", "shop")), "is never called for pods of kube-system, ships"},
-		{"one in named namespaces", asked(func(w *admissionv1.MutatingWebhook) {
+		{"an entry for pods that ask, in exempt namespaces too", asked(names("kube-system", "shop")), "is never called for pods of kube-system, ships"},
+		{"an entry for pods that ask, in named namespaces", asked(func(w *admissionv1.MutatingWebhook) {
 			w.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpIn
 		}), "is never called for pods of kube-system, ships"},
 		{"an entry that calls another Service", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
@@ -144,8 +144,8 @@ func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 	}
 }
 
-// TestIntegrationUpgradesLeaveEntriesForPods checks what the manager relies on: helm changes no entry that it has not written, and
-// removes all of them with the configuration.
+// TestIntegrationUpgradesLeaveEntriesForPods checks what the manager relies on: helm changes no entries that it didn't write, and removes all
+// of them together with the configuration.
 func TestIntegrationUpgradesLeaveEntriesForPods(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"--server-side=false", "--server-side=true"} {
@@ -160,8 +160,8 @@ func TestIntegrationUpgradesLeaveEntriesForPods(t *testing.T) {
 				return config.Webhooks
 			}
 			require.NotEmpty(t, read())
-			was := config.DeepCopy()
-			for i := range config.Webhooks { // As the manager does first.
+			before := config.DeepCopy()
+			for i := range config.Webhooks { // The manager does this first.
 				config.Webhooks[i].ClientConfig.CABundle = bundle
 			}
 			added := *config.Webhooks[0].DeepCopy()
@@ -170,10 +170,10 @@ func TestIntegrationUpgradesLeaveEntriesForPods(t *testing.T) {
 			added.Rules[0].APIGroups, added.Rules[0].APIVersions, added.Rules[0].Resources = []string{""}, []string{"v1"}, []string{"pods"}
 			added.Rules[0].Operations = []admissionv1.OperationType{admissionv1.Create}
 			config.Webhooks = append(config.Webhooks, added)
-			require.NoError(t, k.client.Patch(t.Context(), config, client.MergeFrom(was)))
+			require.NoError(t, k.client.Patch(t.Context(), config, client.MergeFrom(before)))
 			k.helm("upgrade", "flotilla", "member", "--namespace="+namespace, "--set=webhookConfiguration.timeoutSeconds=5", how)
 			after := read()
-			require.Len(t, after, len(was.Webhooks)+1)
+			require.Len(t, after, len(before.Webhooks)+1)
 			for i := range after {
 				require.Equal(t, bundle, after[i].ClientConfig.CABundle, "%s can be called", after[i].Name)
 				if after[i].Name == added.Name {

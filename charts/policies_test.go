@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// usersOf returns a function that makes clients of a new cluster's users. They know the kinds of Kubernetes, and those that are added.
+// usersOf returns a function that creates clients for users of a new cluster. The clients know the kinds of Kubernetes and those that are added.
 func usersOf(t *testing.T, config lab.Config, add ...func(*runtime.Scheme) error) (as func(user string, groups ...string) client.Client) {
 	t.Helper()
 	cfg, err := lab.StartT(t, config).REST()

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// TestIntegrationHubIsConfined gives the hub's account all rights, so that only the policy restricts it.
+// TestIntegrationHubIsConfined grants the hub's account all rights, so that only the policy restricts it.
 func TestIntegrationHubIsConfined(t *testing.T) {
 	t.Parallel()
 	const account = "system:serviceaccount:" + namespace + ":flotilla-hub"
@@ -66,21 +66,21 @@ func TestIntegrationHubIsConfined(t *testing.T) {
 		want       string // expected in the refusal; empty: allowed
 	}{
 		{"a member's namespace is created", "create", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-west", Labels: map[string]string{"fleet.kruise.io/cluster": "west"}}}, ""},
-		{"and deleted", "delete", east, ""},
+		{"a member's namespace is deleted", "delete", east, ""},
 		{"another namespace is not deleted", "delete", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, "only namespaces of member clusters"},
-		{"nor one that only has a similar name", "delete", alike, "only namespaces of member clusters"},
-		{"nor created", "create", &corev1.Namespace{ObjectMeta: meta("", "shop")}, "only namespaces of member clusters"},
+		{"a namespace with a similar name is not deleted", "delete", alike, "only namespaces of member clusters"},
+		{"another namespace is not created", "create", &corev1.Namespace{ObjectMeta: meta("", "shop")}, "only namespaces of member clusters"},
 		{"an account of a member is created", "create", &corev1.ServiceAccount{ObjectMeta: meta("fleet-east", "new")}, ""},
-		{"and deleted", "delete", &corev1.ServiceAccount{ObjectMeta: meta("fleet-east", "old")}, ""},
-		{"an account elsewhere is not deleted", "delete", &corev1.ServiceAccount{ObjectMeta: meta("default", "default")}, "only in namespaces fleet-*"},
+		{"an account of a member is deleted", "delete", &corev1.ServiceAccount{ObjectMeta: meta("fleet-east", "old")}, ""},
+		{"an account in another namespace is not deleted", "delete", &corev1.ServiceAccount{ObjectMeta: meta("default", "default")}, "only in namespaces fleet-*"},
 		{"a member's Lease is created", "create", &coordinationv1.Lease{ObjectMeta: meta("fleet-east", "member")}, ""},
 		{"the manager's Lease too", "create", &coordinationv1.Lease{ObjectMeta: meta(namespace, "flotilla-hub")}, ""},
-		{"a Lease of others is not", "create", &coordinationv1.Lease{ObjectMeta: meta("kube-system", "scheduler")}, "only in namespaces fleet-*"},
-		{"a member's rights are granted in its namespace", "create", &rbacv1.RoleBinding{ObjectMeta: meta("fleet-east", "rows"), RoleRef: reader}, ""},
-		{"and nowhere else", "create", &rbacv1.RoleBinding{ObjectMeta: meta("default", "rows"), RoleRef: reader}, "only in namespaces fleet-*"},
+		{"another Lease is not created", "create", &coordinationv1.Lease{ObjectMeta: meta("kube-system", "scheduler")}, "only in namespaces fleet-*"},
+		{"a member's permissions are granted in its namespace", "create", &rbacv1.RoleBinding{ObjectMeta: meta("fleet-east", "rows"), RoleRef: reader}, ""},
+		{"permissions are not granted in other namespaces", "create", &rbacv1.RoleBinding{ObjectMeta: meta("default", "rows"), RoleRef: reader}, "only in namespaces fleet-*"},
 		{"a member's role is created", "create", &rbacv1.ClusterRole{ObjectMeta: meta("", "flotilla:member:east")}, ""},
 		{"another role is not deleted", "delete", &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}, "only roles named flotilla:*"},
-		{"nor another binding", "delete", &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "hub-may-all")}, "only roles named flotilla:*"},
+		{"another binding is not deleted", "delete", &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "hub-may-all")}, "only roles named flotilla:*"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -100,10 +100,10 @@ func TestIntegrationHubIsConfined(t *testing.T) {
 		return refused(admin.Patch(t.Context(), next, client.MergeFrom(east), client.DryRunAll))
 	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "this policy takes effect, too")
 	for name, edit := range map[string]func(*corev1.Namespace){
-		"the label removed":      func(n *corev1.Namespace) { delete(n.Labels, "fleet.kruise.io/cluster") },
-		"the label of another":   func(n *corev1.Namespace) { n.Labels["fleet.kruise.io/cluster"] = "west" },
-		"the annotation removed": func(n *corev1.Namespace) { n.Annotations = nil },
-		"another annotation":     func(n *corev1.Namespace) { n.Annotations["fleet.kruise.io/member-cluster-uid"] = "x" },
+		"the label removed":            func(n *corev1.Namespace) { delete(n.Labels, "fleet.kruise.io/cluster") },
+		"the label of another cluster": func(n *corev1.Namespace) { n.Labels["fleet.kruise.io/cluster"] = "west" },
+		"the annotation removed":       func(n *corev1.Namespace) { n.Annotations = nil },
+		"another annotation":           func(n *corev1.Namespace) { n.Annotations["fleet.kruise.io/member-cluster-uid"] = "x" },
 	} {
 		next := east.DeepCopy()
 		edit(next)

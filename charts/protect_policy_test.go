@@ -25,12 +25,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/protect"
+	"github.com/flotilla-io/flotilla/pkg/plan/protect"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// protectedKind is a kind that deletion protection is for.
+// protectedKind is a kind that deletion protection covers.
 type protectedKind struct {
 	api, kind string
 	cluster   bool           // without a namespace
@@ -39,7 +39,7 @@ type protectedKind struct {
 	status    map[string]any // the same
 }
 
-// protectedKinds are all kinds, with what makes the label Cascading count.
+// protectedKinds are all protected kinds, with the content that makes the label value Cascading protect an object.
 func protectedKinds() []protectedKind {
 	labels := map[string]any{"app": "web"}
 	selector := map[string]any{"matchLabels": labels}
@@ -119,14 +119,14 @@ func (k protectedKind) object(name, value string) *unstructured.Unstructured {
 	return o
 }
 
-// heard collects the apiserver's warnings.
-type heard struct {
+// warningCollector collects the apiserver's warnings.
+type warningCollector struct {
 	mu   sync.Mutex
 	text []string
 }
 
 // HandleWarningHeader implements rest.WarningHandler.
-func (h *heard) HandleWarningHeader(_ int, _, text string) {
+func (h *warningCollector) HandleWarningHeader(_ int, _, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if strings.Contains(text, keys.DeleteProtection) {
@@ -134,8 +134,8 @@ func (h *heard) HandleWarningHeader(_ int, _, text string) {
 	}
 }
 
-// take returns what was heard since the last call.
-func (h *heard) take() []string {
+// take returns the warnings since the last call.
+func (h *warningCollector) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := h.text
@@ -143,8 +143,8 @@ func (h *heard) take() []string {
 	return out
 }
 
-// TestIntegrationLabelledObjectsAreProtected deletes an object of each kind, while no manager runs. The policy must say the same as package
-// protect, by which an agent judges.
+// TestIntegrationLabelledObjectsAreProtected deletes an object of each kind while no manager runs. The policy must decide the same as package
+// protect, which agents use.
 func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 	t.Parallel()
 	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
@@ -152,19 +152,19 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
-	user := func(t *testing.T) (client.Client, *heard) {
+	user := func(t *testing.T) (client.Client, *warningCollector) {
 		t.Helper()
-		said, cfg := &heard{}, rest.CopyConfig(cfg)
-		cfg.WarningHandler = said
+		warnings, cfg := &warningCollector{}, rest.CopyConfig(cfg)
+		cfg.WarningHandler = warnings
 		c, err := client.New(cfg, client.Options{Scheme: scheme})
 		require.NoError(t, err)
-		return c, said
+		return c, warnings
 	}
-	c, said := user(t)
+	c, warnings := user(t)
 
 	text := render(t, "member", "--set=featureGates=ResourcesDeletionProtection=true")
 	for _, crd := range decode[apiextensionsv1.CustomResourceDefinition](t, text, "CustomResourceDefinition") {
-		crd.Spec.Conversion = nil // Nobody answers here.
+		crd.Spec.Conversion = nil // No manager answers here.
 		require.NoError(t, c.Create(t.Context(), &crd))
 	}
 	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))
@@ -177,13 +177,13 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 	require.Eventually(t, func() bool { return remove(c, probe) != nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 	wrong := protectedKind{api: "v1", kind: "ConfigMap"}.object("wrong", "Sometimes")
 	require.Eventually(t, func() bool {
-		return c.Create(t.Context(), wrong.DeepCopy(), client.DryRunAll) == nil && len(said.take()) > 0
-	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "that of warnings does")
+		return c.Create(t.Context(), wrong.DeepCopy(), client.DryRunAll) == nil && len(warnings.take()) > 0
+	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy for warnings takes effect")
 
 	for _, k := range protectedKinds() {
 		t.Run(k.api+" "+k.kind, func(t *testing.T) {
 			t.Parallel()
-			c, said := user(t)
+			c, warnings := user(t)
 			lower := strings.ToLower(k.kind) + "-"
 			require.Eventually(t, func() bool {
 				err := c.Create(t.Context(), k.object(lower+"bare", ""))
@@ -200,10 +200,10 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 							require.NoError(t, unstructured.SetNestedField(o.Object, value, "spec", field))
 						}
 					}
-					said.take()
+					warnings.take()
 					require.NoError(t, c.Create(t.Context(), o))
 					noEffect := value == protect.Cascading && k.status == nil && k.spec == nil && k.kind != "Namespace"
-					if warned := said.take(); value == "Sometimes" {
+					if warned := warnings.take(); value == "Sometimes" {
 						require.Equal(t, []string{`Validation failed for ValidatingAdmissionPolicy 'flotilla-member-protect-warn' with binding ` +
 							`'flotilla-member-protect-warn': metadata.labels[` + keys.DeleteProtection +
 							`]: "Sometimes" protects nothing: write Always or Cascading`}, warned)
@@ -232,7 +232,7 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 					if !k.cluster {
 						err := c.DeleteAllOf(t.Context(), k.object("", ""), client.InNamespace("shop"), client.DryRunAll,
 							client.MatchingLabels{keys.DeleteProtection: value})
-						require.ErrorContains(t, err, "protects "+k.kind+" shop/"+lower, "of a collection")
+						require.ErrorContains(t, err, "protects "+k.kind+" shop/"+lower, "an object in a collection")
 					}
 					require.NoError(t, c.Patch(t.Context(), o, client.RawPatch(types.MergePatchType,
 						[]byte(`{"metadata":{"labels":{"`+keys.DeleteProtection+`":null}}}`))), "the way out")
@@ -254,12 +254,12 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 	held.SetFinalizers([]string{"example.com/hold"})
 	require.NoError(t, c.Create(t.Context(), held))
 	require.NoError(t, c.Patch(t.Context(), held, label("Sometimes")))
-	said.take()
+	warnings.take()
 	require.NoError(t, c.Patch(t.Context(), held, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"a":"b"}}}`))))
-	require.Empty(t, said.take(), "a write of a controller")
+	require.Empty(t, warnings.take(), "a write of a controller")
 	require.NoError(t, c.Delete(t.Context(), held))
 	require.NoError(t, c.Patch(t.Context(), held, label(protect.Always)))
-	require.NoError(t, c.Delete(t.Context(), held), "it is being deleted already")
+	require.NoError(t, c.Delete(t.Context(), held), "an object that is already being deleted")
 
 	// While the gate is off.
 	off := render(t, "member", "--set=featureGates=null")
@@ -273,7 +273,7 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 		if b.Name == "flotilla-member-protect-warn" {
 			b.Name, b.Spec.PolicyName = "off", "off"
 			b.Spec.MatchResources = &admissionv1.MatchResources{ObjectSelector: &metav1.LabelSelector{
-				MatchLabels: map[string]string{"gate": "off"}, // Not for the objects above.
+				MatchLabels: map[string]string{"gate": "off"}, // The objects above don't have this label.
 			}}
 			require.NoError(t, c.Create(t.Context(), &b))
 		}
@@ -283,7 +283,7 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 	var warned []string
 	require.Eventually(t, func() bool {
 		require.NoError(t, c.Create(t.Context(), o.DeepCopy(), client.DryRunAll))
-		warned = said.take()
+		warned = warnings.take()
 		return len(warned) > 0
 	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond)
 	require.Contains(t, warned[0], "Always protects nothing: feature gate ResourcesDeletionProtection of flotilla-member is off")
@@ -301,10 +301,10 @@ func TestIntegrationTheGateSwitchesProtection(t *testing.T) {
 		{"without the value", []string{"--set=featureGates=null"}, false},
 		{"on", []string{"--set=featureGates=ResourcesDeletionProtection=true"}, true},
 		{"off", []string{"--set=featureGates=ResourcesDeletionProtection=false"}, false},
-		{"among others", []string{`--set=featureGates=TemplateNoDefaults=true\,ResourcesDeletionProtection=true`}, true},
+		{"among other gates", []string{`--set=featureGates=TemplateNoDefaults=true\,ResourcesDeletionProtection=true`}, true},
 		{"with its stage", []string{"--set=featureGates=AllBeta=true"}, true},
 		{"with another stage", []string{"--set=featureGates=AllAlpha=true"}, false},
-		{"its own value before that of its stage", []string{`--set=featureGates=ResourcesDeletionProtection=false\,AllBeta=true`}, false},
+		{"its own value takes precedence over its stage", []string{`--set=featureGates=ResourcesDeletionProtection=false\,AllBeta=true`}, false},
 		{"by a flag", []string{"--set=manager.extraArgs={--feature-gates=ResourcesDeletionProtection=1}"}, true},
 		{"by a flag that is off", []string{"--set=manager.extraArgs={--feature-gates=ResourcesDeletionProtection=0}"}, false},
 		{"without flags", []string{"--set=manager.extraArgs=null"}, false},

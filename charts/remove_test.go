@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestRemovingEverythingNamesAllCRDs: a CRD that the page leaves out stays in the cluster.
+// TestRemovingEverythingNamesAllCRDs checks that the page names every CRD: one that it leaves out would stay in the cluster.
 func TestRemovingEverythingNamesAllCRDs(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("*", "files", "crds", "*.yaml"))

@@ -21,9 +21,9 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// policed returns a client for each user, in a cluster with the policies of a chart and all rights for everybody, so that only the
-// policies restrict them.
-func policed(t *testing.T, chart string, args ...string) (as func(user string) client.Client) {
+// withPolicies returns a function that creates clients for users of a cluster with the policies of a chart. Everybody has all rights there, so that
+// only the policies restrict them.
+func withPolicies(t *testing.T, chart string, args ...string) (as func(user string) client.Client) {
 	t.Helper()
 	users := usersOf(t, lab.Config{ControlPlaneOnly: true}, apiextensionsv1.AddToScheme, appsv1beta1.AddToScheme)
 	as = func(user string) client.Client { return users(user, "system:masters") }
@@ -31,7 +31,7 @@ func policed(t *testing.T, chart string, args ...string) (as func(user string) c
 	text := render(t, chart, args...)
 	createKind[apiextensionsv1.CustomResourceDefinition](t, admin, text, "CustomResourceDefinition")
 	for _, w := range decode[admissionv1.ValidatingWebhookConfiguration](t, text, "ValidatingWebhookConfiguration") {
-		for i := range w.Webhooks { // Nobody answers here.
+		for i := range w.Webhooks { // No manager answers here.
 			w.Webhooks[i].FailurePolicy = new(admissionv1.Ignore)
 			w.Webhooks[i].TimeoutSeconds = new(int32(1))
 		}
@@ -46,12 +46,12 @@ func TestIntegrationAttack08ManagersChangeOnlyTheirCallee(t *testing.T) {
 	for chart, crdName := range map[string]string{"hub": "memberclusters.fleet.kruise.io", "member": "clonesets.apps.kruise.io"} {
 		t.Run(chart, func(t *testing.T) {
 			t.Parallel()
-			as := policed(t, chart)
+			as := withPolicies(t, chart)
 			name := "flotilla-" + chart
 			admin, manager := as("admin"), as("system:serviceaccount:"+namespace+":"+name)
 			config := &admissionv1.ValidatingWebhookConfiguration{}
 			require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Name: name}, config))
-			if chart == "hub" { // Its webhooks have no term that could go.
+			if chart == "hub" { // Its webhooks have no term to remove.
 				config.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "own", Operator: metav1.LabelSelectorOpDoesNotExist}},
 				}
@@ -120,7 +120,7 @@ func TestIntegrationAttack08ManagersChangeOnlyTheirCallee(t *testing.T) {
 				{"a term that selects some namespaces", webhooks(func(w *admissionv1.ValidatingWebhook) {
 					w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpExists}}}
 				}), "only clientConfig"},
-				{"an exclusion instead of others", webhooks(func(w *admissionv1.ValidatingWebhook) {
+				{"an exclusion that replaces others", webhooks(func(w *admissionv1.ValidatingWebhook) {
 					w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: excluded()}
 				}), "only clientConfig"},
 				{"an exclusion of pods", webhooks(func(w *admissionv1.ValidatingWebhook) {
@@ -128,11 +128,11 @@ func TestIntegrationAttack08ManagersChangeOnlyTheirCallee(t *testing.T) {
 				}), "only clientConfig"},
 				{"another failure policy", webhooks(func(w *admissionv1.ValidatingWebhook) { w.FailurePolicy = new(admissionv1.Fail) }), "only clientConfig"},
 				{"another name", webhooks(func(w *admissionv1.ValidatingWebhook) { w.Name = "x.kb.io" }), "only clientConfig"},
-				{"an address of its own choice", webhooks(func(w *admissionv1.ValidatingWebhook) {
+				{"another URL", webhooks(func(w *admissionv1.ValidatingWebhook) {
 					w.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://192.0.2.1/x")}
 				}), "only itself called"},
 				{"another Service", webhooks(func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.Service.Namespace = "default" }), "only itself called"},
-				{"a further configuration", create(another), "creates no webhook configuration"},
+				{"another configuration", create(another), "creates no webhook configuration"},
 				{"the conversion of its CRD", definition(func(*apiextensionsv1.CustomResourceDefinition) {}), ""},
 				{"a conversion by another Service", definition(func(c *apiextensionsv1.CustomResourceDefinition) {
 					c.Spec.Conversion.Webhook.ClientConfig.Service.Name = "x"
@@ -170,7 +170,7 @@ var bundle = []byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n")
 
 func TestIntegrationAttack03MemberLimitsNamespaces(t *testing.T) {
 	t.Parallel()
-	as := policed(t, "member", "--set=agent.push=true", "--set=hub.allowedNamespaces={shop,kube-system}")
+	as := withPolicies(t, "member", "--set=agent.push=true", "--set=hub.allowedNamespaces={shop,kube-system}")
 	admin, agent := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-agent")
 	for _, name := range []string{"shop", "bank", namespace} {
 		require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
@@ -198,23 +198,23 @@ func TestIntegrationAttack03MemberLimitsNamespaces(t *testing.T) {
 	require.Eventually(t, func() bool { return create(agent, slice("bank")) != nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 	require.NoError(t, create(agent, slice("shop")))
 	require.ErrorContains(t, create(agent, slice("bank")), "add it to hub.allowedNamespaces")
-	require.ErrorContains(t, create(agent, slice("kube-system")), "hub.deniedNamespaces", "a denial counts more than a permission")
+	require.ErrorContains(t, create(agent, slice("kube-system")), "hub.deniedNamespaces", "a denial takes precedence")
 	require.ErrorContains(t, create(agent, slice(namespace)), "hub.deniedNamespaces", "the release's own namespace is always denied")
-	require.ErrorContains(t, create(admin, slice("bank")), "add it", "whatever account a hub uses, by the annotation of what it places")
+	require.ErrorContains(t, create(admin, slice("bank")), "add it", "objects with the annotation are refused for any account")
 	unmarked := slice("bank")
 	unmarked.Annotations = nil
 	require.ErrorContains(t, create(agent, unmarked), "add it", "the agent's account can't leave the annotation out")
 
 	placed := slice("bank")
 	placed.Annotations = nil
-	require.NoError(t, admin.Create(t.Context(), placed), "what users of the cluster make is not the hub's")
-	require.ErrorContains(t, agent.Delete(t.Context(), placed, client.DryRunAll), "add it", "nor is it the hub's to delete")
+	require.NoError(t, admin.Create(t.Context(), placed), "objects of users are not restricted")
+	require.ErrorContains(t, agent.Delete(t.Context(), placed, client.DryRunAll), "add it", "the hub may not delete objects of users")
 	marked := placed.DeepCopy()
 	marked.Annotations = map[string]string{keys.FleetRowUID: "row"}
-	require.ErrorContains(t, agent.Patch(t.Context(), marked, client.MergeFrom(placed), client.DryRunAll), "add it", "or to mark as its own")
+	require.ErrorContains(t, agent.Patch(t.Context(), marked, client.MergeFrom(placed), client.DryRunAll), "add it", "the hub may not take over objects of users")
 	marked = placed.DeepCopy()
 	marked.Annotations = map[string]string{keys.FleetRowUID: "row"}
-	require.NoError(t, admin.Patch(t.Context(), marked, client.MergeFrom(placed)), "as if it was placed before the namespace was closed")
+	require.NoError(t, admin.Patch(t.Context(), marked, client.MergeFrom(placed)), "an object placed before the namespace was denied")
 	placed = marked
 	change := func(edit func(*appsv1beta1.UnitedDeployment)) error {
 		next := placed.DeepCopy()
@@ -222,7 +222,7 @@ func TestIntegrationAttack03MemberLimitsNamespaces(t *testing.T) {
 		edit(next)
 		return agent.Patch(t.Context(), next, client.MergeFrom(placed), client.DryRunAll)
 	}
-	require.NoError(t, change(func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(1)) }), "what is there can be moved away")
+	require.NoError(t, change(func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(1)) }), "placed replicas can be moved away")
 	require.NoError(t, change(func(ud *appsv1beta1.UnitedDeployment) { ud.Finalizers = []string{"example.com/x"} }))
 	require.Error(t, change(func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(4)) }))
 	require.Error(t, change(func(ud *appsv1beta1.UnitedDeployment) {
@@ -231,7 +231,7 @@ func TestIntegrationAttack03MemberLimitsNamespaces(t *testing.T) {
 	require.NoError(t, agent.Delete(t.Context(), placed, client.DryRunAll))
 
 	template := slice("").Spec.Template.CloneSetTemplate.Spec
-	for _, of := range []func(metav1.ObjectMeta) client.Object{
+	for _, newObject := range []func(metav1.ObjectMeta) client.Object{
 		func(m metav1.ObjectMeta) client.Object {
 			return &appsv1beta1.CloneSet{ObjectMeta: m, Spec: template}
 		},
@@ -245,7 +245,7 @@ func TestIntegrationAttack03MemberLimitsNamespaces(t *testing.T) {
 			}}
 		},
 	} {
-		require.NoError(t, agent.Create(t.Context(), of(metav1.ObjectMeta{Namespace: "shop", Name: "web"}), client.DryRunAll))
-		require.ErrorContains(t, agent.Create(t.Context(), of(metav1.ObjectMeta{Namespace: "bank", Name: "web"}), client.DryRunAll), "add it")
+		require.NoError(t, agent.Create(t.Context(), newObject(metav1.ObjectMeta{Namespace: "shop", Name: "web"}), client.DryRunAll))
+		require.ErrorContains(t, agent.Create(t.Context(), newObject(metav1.ObjectMeta{Namespace: "bank", Name: "web"}), client.DryRunAll), "add it")
 	}
 }

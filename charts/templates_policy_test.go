@@ -18,15 +18,15 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// TestIntegrationNothingRunsInANamespaceOfTemplates is about everybody, and so asks as an administrator.
+// TestIntegrationNothingRunsInANamespaceOfTemplates uses an administrator, because the policy applies to everybody.
 func TestIntegrationNothingRunsInANamespaceOfTemplates(t *testing.T) {
 	t.Parallel()
 	admin := usersOf(t, lab.Config{ControlPlaneOnly: true})("admin", "system:masters")
-	is := map[string]string{keys.FleetTemplate: "true"}
+	templates := map[string]string{keys.FleetTemplate: "true"}
 	ns := func(name string, labels map[string]string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	}
-	for _, one := range []*corev1.Namespace{ns("templates", is), ns("plain", nil), ns(namespace, is)} {
+	for _, one := range []*corev1.Namespace{ns("templates", templates), ns("plain", nil), ns(namespace, templates)} {
 		require.NoError(t, admin.Create(t.Context(), one))
 	}
 	createPolicies(t, admin, render(t, "hub"))
@@ -63,16 +63,16 @@ func TestIntegrationNothingRunsInANamespaceOfTemplates(t *testing.T) {
 	}{
 		{"a pod of templates", create(pod("templates", nil)), "nothing runs in it"},
 		{"a pod whose own label says that it runs here", create(pod("templates", own)), ""},
-		{"a pod elsewhere", create(pod("plain", nil)), ""},
-		{"a pod of the hub, whatever label its namespace has got", create(pod(namespace, nil)), ""},
+		{"a pod in another namespace", create(pod("plain", nil)), ""},
+		{"a pod of the hub, whatever the label of its namespace", create(pod(namespace, nil)), ""},
 		{"a Job of a user, which is a template", create(job(func(*batchv1.Job) {})), ""},
 		{"a Job of a CronJob", create(job(scheduled)), "runs in member clusters only"},
-		{"a Job of a CronJob with a label of its own", create(job(func(j *batchv1.Job) { scheduled(j); j.Labels = own })), ""},
-		{"a new namespace of templates", create(ns("more", is)), ""},
-		{"a new namespace with the label of none", create(ns("more", own)), ""},
+		{"a Job of a CronJob with its own label", create(job(func(j *batchv1.Job) { scheduled(j); j.Labels = own })), ""},
+		{"a new namespace of templates", create(ns("more", templates)), ""},
+		{"a new namespace with label false", create(ns("more", own)), ""},
 		{"a label that is added", label("plain", `"true"`), "would not be replaced when they end"},
-		{"a label that is removed", label("templates", "null"), "would begin to run on the hub"},
-		{"a label that becomes false", label("templates", `"false"`), "would begin to run on the hub"},
+		{"a label that is removed", label("templates", "null"), "would start to run on the hub"},
+		{"a label that becomes false", label("templates", `"false"`), "would start to run on the hub"},
 		{"the label again", label("templates", `"true"`), ""},
 		{"a namespace of the cluster itself", label("kube-system", `"true"`), "pods of the cluster itself run in this namespace"},
 	} {

@@ -23,10 +23,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// tenantRoles are the values that make roles for users.
+// tenantRoles are the chart values that create roles for users.
 var tenantRoles = []string{"--set=tenantRoles.enabled=true", "--set=tenantRoles.aggregateTo={admin,edit,view}"}
 
-// documentedRoles returns the resources that each role may write by the table in security.md, and under "" those that none may.
+// documentedRoles returns the resources that each role may write according to the table in security.md, and under "" those that no role may.
 func documentedRoles(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/operate/security.md")
@@ -41,7 +41,7 @@ func documentedRoles(t *testing.T) map[string][]string {
 		if len(cells) != 5 || !strings.Contains(cells[2], "`") {
 			continue
 		}
-		require.NotEmpty(t, strings.TrimSpace(cells[3]), "say what the right allows: %s", line)
+		require.NotEmpty(t, strings.TrimSpace(cells[3]), "describe what the permission allows: %s", line)
 		var resources []string
 		for _, m := range quoted.FindAllStringSubmatch(cells[2], -1) {
 			resources = append(resources, m[1])
@@ -59,16 +59,16 @@ func documentedRoles(t *testing.T) map[string][]string {
 	return out
 }
 
-// isTenantRole reports whether a role is one of those that tenantRoles makes.
+// isTenantRole reports whether a role is one that tenantRoles creates.
 func isTenantRole(t *testing.T, chart string, role *rbacv1.ClusterRole) bool {
 	t.Helper()
-	return !slices.ContainsFunc(decode[rbacv1.ClusterRole](t, render(t, chart), "ClusterRole"), func(is rbacv1.ClusterRole) bool {
-		return is.Name == role.Name
+	return !slices.ContainsFunc(decode[rbacv1.ClusterRole](t, render(t, chart), "ClusterRole"), func(existing rbacv1.ClusterRole) bool {
+		return existing.Name == role.Name
 	})
 }
 
-// TestIntegrationAttack30RolesAreAsDocumented compares the roles with the table, which has each kind once for each chart: a kind that is new
-// needs a line there.
+// TestIntegrationAttack30RolesAreAsDocumented compares the roles with the table, which has each kind once for each chart: a new kind needs a
+// row there.
 func TestIntegrationAttack30RolesAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	want := documentedRoles(t)
@@ -109,7 +109,7 @@ func TestIntegrationAttack30RolesAreAsDocumented(t *testing.T) {
 				require.False(t, writes)
 				continue
 			default:
-				require.Empty(t, to, "%s: what gives more than its name is bound on purpose", role.Name)
+				require.Empty(t, to, "%s: a role that allows more than its name says is bound explicitly", role.Name)
 			}
 			for _, resource := range resources {
 				require.Empty(t, given[resource], "%s is in two roles", resource)
@@ -120,18 +120,18 @@ func TestIntegrationAttack30RolesAreAsDocumented(t *testing.T) {
 		}
 		for _, crd := range decode[apiextensionsv1.CustomResourceDefinition](t, text, "CustomResourceDefinition") {
 			kind := crd.Spec.Names.Plural
-			require.NotEqual(t, slices.Contains(want[""], kind), given[kind] != "", "%s of chart %s needs a role, or a place in the line of none", kind, chart)
+			require.NotEqual(t, slices.Contains(want[""], kind), given[kind] != "", "%s of chart %s needs a role, or an entry in the line of kinds without a role", kind, chart)
 		}
 	}
 	require.Equal(t, want, got)
 }
 
-// TestIntegrationAttack30TenantsMayDoWhatTheirRoleSays asks a real apiserver what who has one of the roles may do.
+// TestIntegrationAttack30TenantsMayDoWhatTheirRoleSays asks a real apiserver what the holder of each role may do.
 func TestIntegrationAttack30TenantsMayDoWhatTheirRoleSays(t *testing.T) {
 	t.Parallel()
 	admin := usersOf(t, lab.Config{ControlPlaneOnly: true})("admin", "system:masters")
 	roles := documentedRoles(t)
-	resources := map[string]string{"pods": "", "secrets": "", "memberclusters": "fleet.kruise.io"} // With their groups.
+	resources := map[string]string{"pods": "", "secrets": "", "memberclusters": "fleet.kruise.io"} // Resources with their groups.
 	for _, chart := range []string{"hub", "member"} {
 		text := render(t, chart, tenantRoles...)
 		for _, crd := range decode[apiextensionsv1.CustomResourceDefinition](t, text, "CustomResourceDefinition") {

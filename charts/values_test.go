@@ -26,7 +26,7 @@ func (v value) parent() string {
 	return strings.TrimSuffix("/"+strings.Join(v.path[:len(v.path)-1], "/"), "/")
 }
 
-// section reports whether a key groups others, all of them known.
+// section reports whether a key groups others, all of which the chart defines.
 func (v value) section() bool {
 	group, ok := v.value.(map[string]any)
 	last := v.path[len(v.path)-1]
@@ -56,8 +56,8 @@ func values(t *testing.T, chart string) []value {
 	return out
 }
 
-// complaint renders a chart with a file of these values and returns helm's error.
-func complaint(t *testing.T, chart string, file map[string]any) string {
+// errorFor renders a chart with a file of these values and returns helm's error.
+func errorFor(t *testing.T, chart string, file map[string]any) string {
 	t.Helper()
 	raw, err := yaml.Marshal(file)
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func complaint(t *testing.T, chart string, file map[string]any) string {
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	_, err = helm(t, "template", "flotilla", chart, "--values", path)
 	require.Error(t, err)
-	require.Contains(t, err.Error(), "values don't meet the specifications of the schema", "it is refused before anything is rendered")
+	require.Contains(t, err.Error(), "values don't meet the specifications of the schema", "the value is refused before anything is rendered")
 	return err.Error()
 }
 
@@ -82,7 +82,7 @@ func put(file map[string]any, path []string, to any) {
 	file[path[len(path)-1]] = to
 }
 
-// optional are the keys that a user may remove by null: they have no content by default, or the apiserver has one.
+// optional are the keys that a user may set to null: they are empty by default, or the apiserver has a default.
 func optional() []string {
 	return []string{
 		"/nameOverride", "/commonLabels", "/serviceAccount/name", "/externalCerts/secretName", "/webhookConfiguration/aksIntegration",
@@ -114,9 +114,9 @@ func TestIntegrationEveryValueIsChecked(t *testing.T) {
 					want = append(want, v.pointer())
 				}
 			}
-			said := complaint(t, chart, file)
+			message := errorFor(t, chart, file)
 			for _, at := range want {
-				require.Contains(t, said, fmt.Sprintf("at '%s': additional properties 'unheardOf' not allowed", at))
+				require.Contains(t, message, fmt.Sprintf("at '%s': additional properties 'unheardOf' not allowed", at))
 			}
 		})
 		t.Run(chart+": a list or none", func(t *testing.T) {
@@ -131,10 +131,10 @@ func TestIntegrationEveryValueIsChecked(t *testing.T) {
 					put(file, v.path, "no list")
 				}
 			}
-			said := complaint(t, chart, file)
+			message := errorFor(t, chart, file)
 			for _, v := range all {
 				if !v.section() && v.pointer() != "/serviceAccount" {
-					require.Contains(t, said, fmt.Sprintf("at '%s': ", v.pointer()))
+					require.Contains(t, message, fmt.Sprintf("at '%s': ", v.pointer()))
 				}
 			}
 		})
@@ -153,9 +153,9 @@ func TestIntegrationEveryValueIsChecked(t *testing.T) {
 				}
 				given = append(given, v)
 			}
-			said := complaint(t, chart, file)
+			message := errorFor(t, chart, file)
 			for _, v := range given {
-				require.Contains(t, said, fmt.Sprintf("at '%s': ", v.pointer()))
+				require.Contains(t, message, fmt.Sprintf("at '%s': ", v.pointer()))
 			}
 		})
 		for depth := 1; depth <= 3; depth++ {
@@ -174,9 +174,9 @@ func TestIntegrationEveryValueIsChecked(t *testing.T) {
 						sections = append(sections, v)
 					}
 				}
-				said := complaint(t, chart, file)
+				message := errorFor(t, chart, file)
 				for _, v := range sections {
-					require.Contains(t, said, fmt.Sprintf("at '%s': got number, want object", v.pointer()))
+					require.Contains(t, message, fmt.Sprintf("at '%s': got number, want object", v.pointer()))
 				}
 			})
 			t.Run(fmt.Sprintf("%s: nothing at depth %d", chart, depth), func(t *testing.T) {
@@ -188,16 +188,16 @@ func TestIntegrationEveryValueIsChecked(t *testing.T) {
 						needed = append(needed, v)
 					}
 				}
-				said := complaint(t, chart, file)
+				message := errorFor(t, chart, file)
 				for _, v := range needed {
-					require.Regexp(t, fmt.Sprintf(`at '%s': missing propert(y|ies) .*'%s'`, v.parent(), v.path[len(v.path)-1]), said)
+					require.Regexp(t, fmt.Sprintf(`at '%s': missing propert(y|ies) .*'%s'`, v.parent(), v.path[len(v.path)-1]), message)
 				}
 			})
 		}
 	}
 }
 
-// TestIntegrationOptionalValuesMayBeNull checks that a chart with such values renders what it does by default, or less.
+// TestIntegrationOptionalValuesMayBeNull checks that a chart with these values set to null still renders, with the same output or less.
 func TestIntegrationOptionalValuesMayBeNull(t *testing.T) {
 	t.Parallel()
 	for _, chart := range []string{"hub", "member"} {
@@ -205,7 +205,7 @@ func TestIntegrationOptionalValuesMayBeNull(t *testing.T) {
 			t.Parallel()
 			file := map[string]any{}
 			all := values(t, chart)
-			slices.SortFunc(all, func(a, b value) int { return len(b.path) - len(a.path) }) // The outer one last.
+			slices.SortFunc(all, func(a, b value) int { return len(b.path) - len(a.path) }) // Deepest keys first.
 			for _, v := range all {
 				if slices.Contains(optional(), v.pointer()) {
 					put(file, v.path, nil)
@@ -217,7 +217,7 @@ func TestIntegrationOptionalValuesMayBeNull(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, raw, 0o600))
 			out := render(t, chart, "--values", path, "--set=crds.managed=false")
 			require.NotContains(t, out, "<nil>")
-			require.NotEmpty(t, decode[appsv1.Deployment](t, out, "Deployment"), "it still can be read, field by field")
+			require.NotEmpty(t, decode[appsv1.Deployment](t, out, "Deployment"), "the error can still be read, field by field")
 		})
 	}
 }

@@ -24,9 +24,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
@@ -83,7 +84,7 @@ func TestI10ApiserverThatFailsWithdrawsNothing(t *testing.T) {
 	}
 	all := func() bool { return granted(t, s) == replicas*len(objects) }
 	for rounds := 0; rounds < 4 || len(faults.Missing()) > 0; rounds++ {
-		require.Less(t, rounds, 40, "these faults did not come up: %v", faults.Missing())
+		require.Less(t, rounds, 40, "these faults did not occur: %v", faults.Missing())
 		stop()
 		change()
 		hits, starts := faults.Hits(), rounds%2 == 0 // Requests fail from the start, or once the caches are synced.
@@ -138,8 +139,10 @@ func runUnderFaults(t *testing.T, s *testenv.Env, faults *testenv.Faults) (stop 
 	require.NoError(t, row.Setup(t.Context(), mgr, row.Options{Clock: clock.RealClock{}}))
 	gates, err := feature.New(Kinds().Gates()...)
 	require.NoError(t, err)
-	kind := unitedDeployments(Options{}, []byte("key"))
+	placed := placement.NewHub(mgr, []byte("key"), false, clock.RealClock{})
+	kind := unitedDeployments(Options{}, placed)
 	require.NoError(t, kind.Controller(t.Context(), mgr, setup.Options{Gates: gates, Clock: clock.RealClock{}}))
+	require.NoError(t, placed.Setup(mgr))
 	ctx, cancel := context.WithCancel(t.Context())
 	result, done := make(chan error, 1), make(chan struct{})
 	go func() {

@@ -24,10 +24,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
@@ -96,7 +97,7 @@ func (d *distributing) withdrawn(cluster string) {
 // status waits until the object's status is as given.
 func (d *distributing) status(want string) {
 	d.Helper()
-	var is string
+	var current string
 	if assert.Eventually(d, func() bool {
 		require.NoError(d, d.Get(d.Context(), client.ObjectKeyFromObject(d.rd), d.rd))
 		s := d.rd.Status
@@ -106,12 +107,12 @@ func (d *distributing) status(want string) {
 				parts = append(parts, fmt.Sprintf("%s %s", c.Type, c.Reason))
 			}
 		}
-		is = strings.Join(parts, ", ")
-		return is == want
+		current = strings.Join(parts, ", ")
+		return current == want
 	}, testenv.Long, testenv.Poll) {
 		return
 	}
-	require.FailNow(d, "the status is another one", "%s\nwanted: %s\n%+v", is, want, d.rd.Status)
+	require.FailNow(d, "the status is different", "%s\nwanted: %s\n%+v", current, want, d.rd.Status)
 }
 
 func secret(name, value string) runtime.RawExtension {
@@ -143,8 +144,10 @@ func TestIntegrationASecretGoesToClusters(t *testing.T) {
 	require.NoError(t, row.Setup(t.Context(), mgr, row.Options{Clock: clock.RealClock{}}))
 	gates, err := feature.New(Kinds().Gates()...)
 	require.NoError(t, err)
-	kind := resourceDistributions(Options{Namespace: "ships"}, []byte("key"))
+	placed := placement.NewHub(mgr, []byte("key"), false, clock.RealClock{})
+	kind := resourceDistributions(Options{Namespace: "ships"}, placed)
 	require.NoError(t, kind.Controller(t.Context(), mgr, setup.Options{Gates: gates, Clock: clock.RealClock{}}))
+	require.NoError(t, placed.Setup(mgr))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -186,7 +189,7 @@ func TestIntegrationASecretGoesToClusters(t *testing.T) {
 	}
 	other := d.row(east)
 	other.Spec.Content.Ref = "a"
-	require.ErrorContains(t, s.Update(t.Context(), other), "ref is inline in a row that has its manifest inline, and in no other")
+	require.ErrorContains(t, s.Update(t.Context(), other), "ref is inline in a row that has its manifest inline")
 
 	require.NoError(t, s.Delete(t.Context(), d.rd))
 	d.status("0 of 0 in 0 clusters, observed=false, Withdrawing Deleting")

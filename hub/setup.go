@@ -25,14 +25,16 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/capi"
 	"github.com/flotilla-io/flotilla/hub/cluster"
 	"github.com/flotilla-io/flotilla/hub/clusterprofile"
+	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/hub/workloadspread"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
 )
 
 const (
@@ -52,8 +54,8 @@ type Options struct {
 	ClusterProfileNamespace string
 	// PropagationKinds are the resources whose objects Propagations may place. They default to none.
 	PropagationKinds []schema.GroupResource
-	// LocalMember is true if the hub's cluster also runs the member stack, which then reconciles objects without clusters, and serves defaulting
-	// and conversion for their kinds.
+	// LocalMember is true if the hub's cluster also runs the member stack, which then reconciles objects without clusters, and serves
+	// defaulting and conversion for their kinds.
 	LocalMember bool
 	// Gates are the feature gates.
 	Gates *feature.Gates
@@ -71,7 +73,7 @@ type Options struct {
 	// StatefulSetWarnings returns warnings about a valid template of such a StatefulSet. It is implemented in the same package.
 	StatefulSetWarnings func(*appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
 	// CloneSetWebhook returns the webhook for CloneSets. It is implemented in member/workload/cloneset. If it is nil, there is no such webhook.
-	CloneSetWebhook func(c client.Client, live client.Reader, keepTemplates bool) CloneSetWebhook
+	CloneSetWebhook func(c client.Client, live client.Reader, keepTemplates bool) workloadspread.CloneSetWebhook
 	// WorkloadSpreadRules returns the rules of members for WorkloadSpreads that may name clusters. It is implemented in
 	// member/pod/workloadspread. If it is nil, these rules are not checked.
 	WorkloadSpreadRules func(c client.Client, live client.Reader) admission.Validator[*appsv1beta1.WorkloadSpread]
@@ -89,16 +91,10 @@ type Options struct {
 	self string
 }
 
-// CloneSetWebhook defaults and validates CloneSets.
-type CloneSetWebhook interface {
-	admission.Defaulter[*appsv1beta1.CloneSet]
-	admission.Validator[*appsv1beta1.CloneSet]
-}
-
 // Scheme returns the types that the hub works with.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), fleetv1alpha1.AddToScheme(s),
+	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), fleetv1alpha1.AddToScheme(s), capi.AddToScheme(s),
 		Kinds().AddToScheme(s))
 }
 
@@ -140,9 +136,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if o.self, err = whoAmI(ctx, mgr.GetClient()); err != nil {
 		return err
 	}
-	return kinds(o, key).Setup(ctx, mgr, setup.Options{
+	placed := placement.NewHub(mgr, key, o.LocalMember, o.Clock)
+	err = kinds(o, placed).Setup(ctx, mgr, setup.Options{
 		Workers: o.Workers, ExpectationTimeout: o.ExpectationTimeout, Gates: o.Gates, Clock: o.Clock,
 	})
+	if err != nil {
+		return err
+	}
+	return placed.Setup(mgr)
 }
 
 // whoAmI asks the apiserver for the username with which this hub writes. Every user may ask that.
@@ -162,7 +163,7 @@ func contentKey(ctx context.Context, reader client.Reader, writer client.Writer,
 	if apierrors.IsNotFound(err) {
 		key := make([]byte, contentKeySize)
 		if _, err := rand.Read(key); err != nil {
-			return nil, fmt.Errorf("make content key: %w", err)
+			return nil, fmt.Errorf("create content key: %w", err)
 		}
 		secret.Data = map[string][]byte{contentKeyField: key}
 		if err = writer.Create(ctx, secret); apierrors.IsAlreadyExists(err) {
@@ -170,10 +171,10 @@ func contentKey(ctx context.Context, reader client.Reader, writer client.Writer,
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read or make content key %s: %w", name, err)
+		return nil, fmt.Errorf("read or create content key %s: %w", name, err)
 	}
 	if len(secret.Data[contentKeyField]) < contentKeySize {
-		return nil, fmt.Errorf("content key %s: its field %s must hold %d bytes or more; delete the Secret to have it created again",
+		return nil, fmt.Errorf("content key %s: its field %s must have at least %d bytes; delete the Secret to have it created again",
 			name, contentKeyField, contentKeySize)
 	}
 	return secret.Data[contentKeyField], nil

@@ -29,7 +29,7 @@ func TestContentKey(t *testing.T) {
 	}
 	full := bytes.Repeat([]byte{7}, contentKeySize)
 
-	t.Run("the first replica creates it and the next ones read it", func(t *testing.T) {
+	t.Run("the first replica creates the key, and the others read it", func(t *testing.T) {
 		t.Parallel()
 		c := fake.NewClientBuilder().Build()
 		first, err := contentKey(t.Context(), c, c, "ours")
@@ -39,7 +39,7 @@ func TestContentKey(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, first, second)
 	})
-	t.Run("of two replicas that create it at the same time, the second uses the first one's", func(t *testing.T) {
+	t.Run("if two replicas create the key at the same time, the second uses the key of the first", func(t *testing.T) {
 		t.Parallel()
 		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, _ ...client.CreateOption) error {
@@ -51,11 +51,11 @@ func TestContentKey(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, full, key)
 	})
-	t.Run("a short key is refused with the remedy", func(t *testing.T) {
+	t.Run("a short key is refused with a message that says what to do", func(t *testing.T) {
 		t.Parallel()
 		c := fake.NewClientBuilder().WithObjects(stored([]byte("short"))).Build()
 		_, err := contentKey(t.Context(), c, c, "ours")
-		require.ErrorContains(t, err, "content key ours/flotilla-content-key: its field key must hold 32 bytes")
+		require.ErrorContains(t, err, "content key ours/flotilla-content-key: its field key must have at least 32 bytes")
 	})
 	t.Run("no key is created while the Secret can't be read", func(t *testing.T) {
 		t.Parallel()

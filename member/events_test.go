@@ -23,7 +23,7 @@ func TestThePageOfEventsHasEveryReason(t *testing.T) {
 	require.NoError(t, err)
 	files = slices.DeleteFunc(files, func(f string) bool { return strings.HasPrefix(f, "node") })
 	require.Len(t, files, 17)
-	for _, file := range append(files, filepath.Join("..", "pkg", "podcontrol", "events.go")) {
+	for _, file := range append(files, filepath.Join("..", "pkg", "workload", "podcontrol", "events.go")) {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {

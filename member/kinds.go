@@ -32,10 +32,10 @@ import (
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/ordinal"
-	"github.com/flotilla-io/flotilla/pkg/setup"
-	"github.com/flotilla-io/flotilla/pkg/united"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/plan/ordinal"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // Gates returns the feature gates of a member.

@@ -14,8 +14,8 @@ var leader = prometheus.NewGauge(prometheus.GaugeOpts{
 	Help:      "1 in the replica that reconciles, 0 in the others.",
 })
 
-// lead reports this replica as the leader until ctx ends. A manager runs it only in the leader.
-func lead(ctx context.Context) error {
+// reportLeader reports this replica as the leader until ctx ends. A manager runs it only in the leader.
+func reportLeader(ctx context.Context) error {
 	leader.Set(1)
 	<-ctx.Done()
 	leader.Set(0)

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
@@ -26,7 +26,7 @@ func TestTheLeaderIsReportedUnderTheNameOfOpenKruise(t *testing.T) {
 	require.Zero(t, leads())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- lead(ctx) }()
+	go func() { ended <- reportLeader(ctx) }()
 	require.Eventually(t, func() bool { return leads() == 1 }, testtimeout.Scale(10*time.Second), time.Millisecond)
 	cancel()
 	require.NoError(t, <-ended)

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
-	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -18,12 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -34,22 +30,14 @@ import (
 	"github.com/flotilla-io/flotilla/member/protection"
 	"github.com/flotilla-io/flotilla/member/workload/advancedcronjob"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
-	"github.com/flotilla-io/flotilla/pkg/setup"
-)
-
-// Limits for the back-off before dialing the hub again. A connection that lasted longer than the upper limit resets it.
-const (
-	dialMin = time.Second
-	dialMax = time.Minute
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/noded/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // Options are the inputs of Setup.
@@ -60,13 +48,8 @@ type Options struct {
 	Name string
 	// Kinds are the kinds to run, as returned by Kinds, with their flags.
 	Kinds setup.Kinds
-	// Hub configures how this cluster joins a hub by pull; nil means no hub. Setup fills in the clients of this cluster, the clock and the
-	// events.
+	// Hub configures how this cluster joins a hub by pull; nil means no hub. Setup fills in the clock.
 	Hub *agent.Options
-	// Identity names this process in Leases, for human readers. Required with Hub.
-	Identity string
-	// Version is the version of the program. Required with Hub.
-	Version string
 }
 
 // Scheme returns the types that a member works with.
@@ -84,9 +67,9 @@ func Restrict(o ctrl.Options) ctrl.Options {
 	o.Cache = cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:           {Transform: strip(kept.Strip)},
-			&corev1.Node{}:          {Transform: strip(kept.StripNode)},
-			&batchv1.Job{}:          {Transform: strip(advancedcronjob.StripJob)},
+			&corev1.Pod{}:           {Transform: transformer(kept.Strip)},
+			&corev1.Node{}:          {Transform: transformer(kept.StripNode)},
+			&batchv1.Job{}:          {Transform: transformer(advancedcronjob.StripJob)},
 			&coordinationv1.Lease{}: nodelease.Cached(o.LeaderElectionNamespace),
 			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{o.LeaderElectionNamespace: {
 				FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, scaletarget.ConfigMap),
@@ -103,10 +86,10 @@ func Restrict(o ctrl.Options) ctrl.Options {
 	return o
 }
 
-func strip[T any](from func(T)) toolscache.TransformFunc {
+func transformer[T any](from func(T)) toolscache.TransformFunc {
 	return func(o any) (any, error) {
-		if is, ok := o.(T); ok {
-			from(is)
+		if object, ok := o.(T); ok {
+			from(object)
 		}
 		return o, nil
 	}
@@ -143,23 +126,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if o.WebhooksOnly {
 		return nil
 	}
-	if err := mgr.Add(manager.RunnableFunc(lead)); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(reportLeader)); err != nil {
 		return fmt.Errorf("report the leader: %w", err)
 	}
 	if o.Hub == nil {
 		return nil
 	}
 	hub := *o.Hub
-	as, err := client.New(asAgent(mgr.GetConfig(), o.Namespace), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
-	if err != nil {
-		return fmt.Errorf("make the agent's client: %w", err)
-	}
-	hub.Member, hub.Reader, hub.Keeper, hub.Clock = as, as, mgr.GetClient(), o.Clock
-	hub.Events = event.New(mgr.GetEventRecorder(link.AgentManager))
-	if err := mgr.Add(&puller{member: mgr, hub: hub, options: o}); err != nil {
-		return fmt.Errorf("set up the agent: %w", err)
-	}
-	return nil
+	hub.Clock = o.Clock
+	return agent.Setup(mgr, hub)
 }
 
 // pods adds the pod webhooks and, in the leader, the controllers that make the apiserver send requests to them.
@@ -202,7 +177,7 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	all := admission.Webhook{Cache: mgr.GetClient(), Steps: steps, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock, CatchUp: catchUp}
 	asked := all
 	asked.CatchUp = nil // These pods are sent without any object.
-	asked.Steps = slices.DeleteFunc(slices.Clone(steps), func(s podstep.Step) bool { return s.Asks == "" })
+	asked.Steps = slices.DeleteFunc(slices.Clone(steps), func(s podwebhook.Step) bool { return s.Asks == "" })
 	err = errors.Join(admit.Handle(mgr, admission.Path, &all), admit.Handle(mgr, admission.AskedPath, &asked), admit.Handle(mgr, admission.GuardPath, &admission.Guard{
 		Live: mgr.GetAPIReader(), Guards: o.Guards, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock,
 	}))
@@ -223,99 +198,15 @@ func inPlace(ctx context.Context, mgr ctrl.Manager, gates *feature.Gates) (inpla
 	}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return o, fmt.Errorf("make a discovery client: %w", err)
+		return o, fmt.Errorf("create a discovery client: %w", err)
 	}
 	can, err := podcontrol.CanResize(d)
 	if err != nil {
 		return o, err
 	}
 	if o.NoResize = !can; o.NoResize {
-		ctrl.LoggerFrom(ctx).Info("Resources are not updated in place",
-			"reason", "the apiserver has no pods/resize, which Kubernetes has from 1.33 on; restart the manager after an upgrade")
+		ctrl.LoggerFrom(ctx).Info("Not updating resources in place",
+			"reason", "the apiserver doesn't serve pods/resize (Kubernetes 1.33 or later); restart the manager after an upgrade")
 	}
 	return o, nil
-}
-
-// asAgent returns a configuration for requests with the agent's account, which has permissions for what a hub may place and nothing else. The
-// manager impersonates the account. Unlike a token for it, impersonation ends with the manager's own credentials and works only with this
-// apiserver.
-func asAgent(cfg *rest.Config, namespace string) *rest.Config {
-	cfg = rest.CopyConfig(cfg)
-	cfg.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + link.AgentManager}
-	return cfg
-}
-
-// puller keeps a connection to the hub, and runs the agent on it. A manager runs it only in the leader.
-type puller struct {
-	member  ctrl.Manager
-	hub     agent.Options
-	options Options
-}
-
-// Start connects until ctx ends or the cluster has left the hub. It returns nil, because a hub that is down must not stop the controllers of
-// this cluster.
-func (p *puller) Start(ctx context.Context) error {
-	log := ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", p.hub.Cluster)
-	ctx = ctrl.LoggerInto(ctx, log)
-	wait := dialMin
-	for {
-		began := p.options.Clock.Now()
-		err := p.session(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // The end of ctx is no error, whatever it broke off.
-		case errors.Is(err, link.ErrLeft):
-			log.Info("Left the hub", "reason", "to join again, give a new token and restart")
-			return nil
-		}
-		if p.options.Clock.Since(began) > dialMax {
-			wait = dialMin
-		}
-		log.Error(err, "Lost the connection to the hub", "after", wait)
-		timer := p.options.Clock.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C():
-		}
-		wait = min(2*wait, dialMax)
-	}
-}
-
-// session runs one connection.
-func (p *puller) session(ctx context.Context) error {
-	connection, err := agent.Connect(ctx, p.hub)
-	if err != nil {
-		return err
-	}
-	hub, err := cluster.New(connection.Config, func(o *cluster.Options) {
-		o.Scheme, o.Cache, o.Logger = p.member.GetScheme(), link.HubCache(p.hub.Cluster), ctrl.LoggerFrom(ctx)
-	})
-	if err != nil {
-		return fmt.Errorf("make a client of the hub: %w", err)
-	}
-	throttle := link.NewThrottle()
-	cfg := asAgent(p.member.GetConfig(), p.hub.Namespace)
-	cfg.RateLimiter = throttle
-	member, err := event.NewCluster(cfg, func(o *cluster.Options) { o.Scheme, o.Logger = p.member.GetScheme(), ctrl.LoggerFrom(ctx) })
-	if err != nil {
-		return fmt.Errorf("make the agent's connection to this cluster: %w", err)
-	}
-	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error { return hub.Start(running) })
-	group.Go(func() error { return member.Start(running) })
-	group.Go(func() error { return connection.Run(running) })
-	group.Go(func() error {
-		return agent.Run(running, link.Link{
-			Cluster: p.hub.Cluster, URL: p.hub.URL, Identity: p.options.Identity, Version: p.options.Version,
-			Hub: hub, Member: member, Throttle: throttle, Events: event.New(member.GetEventRecorder(link.AgentManager)),
-			Clock: p.options.Clock, Credential: connection.Credential, Namespaces: p.hub.Namespaces, Resources: p.hub.Resources,
-		})
-	})
-	err = group.Wait()
-	if errors.Is(err, link.ErrLeft) {
-		return errors.Join(err, connection.Forget(ctx))
-	}
-	return err
 }

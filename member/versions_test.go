@@ -9,7 +9,7 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // B 28: without converting the template from v1alpha1, the CloneSets of its subsets would be rejected.

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 // Events is an event.Recorder that keeps the events. The zero value is ready to use. It is safe for concurrent use.

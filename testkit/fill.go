@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -29,6 +30,9 @@ func fill(v reflect.Value) {
 		return
 	case *intstr.IntOrString:
 		*p = intstr.FromInt32(1)
+		return
+	case *runtime.RawExtension:
+		p.Raw = []byte(`{"x":"x"}`)
 		return
 	case *metav1.FieldsV1:
 		*p = *metav1.NewFieldsV1("{}")
@@ -114,11 +118,11 @@ func FillDropped(p *corev1.Pod) {
 
 // fillContainer replaces a container with full, but keeps its identity and resources.
 func fillContainer(c, full *corev1.Container) {
-	is := *full.DeepCopy()
-	is.Name, is.Image, is.RestartPolicy = c.Name, c.Image, c.RestartPolicy
-	is.Resources, is.ResizePolicy = c.Resources, c.ResizePolicy
-	is.Env = append([]corev1.EnvVar{{Name: "PLAIN", Value: "x"}}, c.Env...)
-	*c = is
+	filled := *full.DeepCopy()
+	filled.Name, filled.Image, filled.RestartPolicy = c.Name, c.Image, c.RestartPolicy
+	filled.Resources, filled.ResizePolicy = c.Resources, c.ResizePolicy
+	filled.Env = append([]corev1.EnvVar{{Name: "PLAIN", Value: "x"}}, c.Env...)
+	*c = filled
 }
 
 // RequireSamePlan requires that a plan is the same for complete pods and for pods as in a manager's cache. plan makes a plan for the given
@@ -132,5 +136,5 @@ func RequireSamePlan(tb testing.TB, pods []*corev1.Pod, strip func(*corev1.Pod),
 		stripped[i] = whole[i].DeepCopy()
 		strip(stripped[i])
 	}
-	require.Empty(tb, cmp.Diff(plan(whole), plan(stripped)), "the plan reads a field that the kind does not declare")
+	require.Empty(tb, cmp.Diff(plan(whole), plan(stripped)), "the plan reads a field that the kind doesn't declare")
 }

@@ -13,7 +13,7 @@ type Indexes struct{ Builder *fake.ClientBuilder }
 var _ client.FieldIndexer = Indexes{}
 
 // IndexField implements client.FieldIndexer.
-func (i Indexes) IndexField(_ context.Context, o client.Object, field string, of client.IndexerFunc) error {
-	i.Builder.WithIndex(o, field, of)
+func (i Indexes) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
+	i.Builder.WithIndex(o, field, extract)
 	return nil
 }

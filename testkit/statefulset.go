@@ -62,7 +62,7 @@ func (b *StatefulSetBuilder) Replicas(n int32) *StatefulSetBuilder {
 	return b
 }
 
-// Parallel creates and deletes all pods at once, and updates as many at a time as maxUnavailable allows.
+// Parallel creates and deletes all pods at once, and updates at most maxUnavailable pods at a time.
 func (b *StatefulSetBuilder) Parallel(maxUnavailable string) *StatefulSetBuilder {
 	b.set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	b.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.Parse(maxUnavailable))

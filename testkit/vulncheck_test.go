@@ -28,9 +28,9 @@ func TestVulncheckTellsAFindingFromAMissingDatabase(t *testing.T) {
 		{"nothing is known", []string{"GOVULNDB=" + database(t, "net/http", "Get")}, true, "No vulnerabilities found."},
 		{"a function that is called", []string{"GOVULNDB=" + database(t, "os/signal", "Notify")}, false, found},
 		{"a function that is not called", []string{"GOVULNDB=" + database(t, "os/signal", "Stop")}, true, "No vulnerabilities found."},
-		{"a database that is not there", []string{"GOVULNDB=file://" + t.TempDir() + "/none"}, false, "no such file"},
+		{"a missing database", []string{"GOVULNDB=file://" + t.TempDir() + "/none"}, false, "no such file"},
 		{"the public database can't be reached", []string{"GOVULNDB="}, true, missing},
-		{"it can't, and was asked for", []string{"GOVULNDB=https://vuln.go.dev"}, false, "fetching vulnerabilities"},
+		{"it is unreachable, but was requested", []string{"GOVULNDB=https://vuln.go.dev"}, false, "fetching vulnerabilities"},
 		{"no such package", []string{"GOVULNDB=", "VULNCHECK=./e2e/paws"}, false, "loading packages"},
 	} {
 		t.Run(c.name, func(t *testing.T) { // In this order: the first ones may download the tool.

@@ -30,12 +30,12 @@ func TestOwn(t *testing.T) {
 			continue
 		}
 		ast.Inspect(file, func(node ast.Node) bool {
-			spec, is := node.(*ast.ValueSpec)
-			if !is {
+			spec, ok := node.(*ast.ValueSpec)
+			if !ok {
 				return true
 			}
 			for _, value := range spec.Values {
-				if text, is := value.(*ast.BasicLit); is && text.Kind == token.STRING {
+				if text, ok := value.(*ast.BasicLit); ok && text.Kind == token.STRING {
 					key, err := strconv.Unquote(text.Value)
 					require.NoError(t, err)
 					if strings.Contains(key, "kruise.io/") {

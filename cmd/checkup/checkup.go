@@ -98,9 +98,9 @@ func (c Check) leader(ctx context.Context, renewed *string) (string, error) {
 		holder = *lease.Spec.HolderIdentity
 	}
 	if holder == "" {
-		return "", fmt.Errorf("lease %s: no replica leads", c.key())
+		return "", fmt.Errorf("lease %s: no replica is the leader", c.key())
 	}
-	if was := *renewed; was == "" || was == lease.ResourceVersion {
+	if before := *renewed; before == "" || before == lease.ResourceVersion {
 		*renewed = lease.ResourceVersion
 		return "", fmt.Errorf("lease %s: %s does not renew it", c.key(), holder)
 	}
@@ -113,7 +113,7 @@ func (c Check) admitted(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("create %s by dry run: %w", client.ObjectKeyFromObject(o), err)
 	}
 	if missing := c.Probe.Complete(o); missing != "" {
-		return "", fmt.Errorf("create %s by dry run: the webhook that sets defaults was not called: %s", client.ObjectKeyFromObject(o), missing)
+		return "", fmt.Errorf("create %s by dry run: the defaulting webhook was not called: %s", client.ObjectKeyFromObject(o), missing)
 	}
 	return "the webhooks set defaults", nil
 }
@@ -122,11 +122,11 @@ func (c Check) refused(ctx context.Context) (string, error) {
 	o, err := c.try(ctx, c.Probe.Bad)
 	switch {
 	case err == nil:
-		return "", fmt.Errorf("create %s by dry run: the webhook that validates was not called, a bad object was admitted", client.ObjectKeyFromObject(o))
+		return "", fmt.Errorf("create %s by dry run: the validating webhook was not called, an invalid object was admitted", client.ObjectKeyFromObject(o))
 	case !strings.Contains(err.Error(), "denied the request"): // The apiserver's text for a webhook's rejection.
 		return "", fmt.Errorf("create %s by dry run: %w", client.ObjectKeyFromObject(o), err)
 	}
-	return "and refuse what is wrong", nil
+	return "and reject invalid objects", nil
 }
 
 func (c Check) try(ctx context.Context, o client.Object) (client.Object, error) {

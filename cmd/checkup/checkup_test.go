@@ -83,7 +83,7 @@ func TestAManagerThatWorksIsReported(t *testing.T) {
 	w.refusal = errDenied
 	said, err := w.check(t, time.Minute)
 	require.NoError(t, err)
-	require.Equal(t, "manager: 2 of 2 replicas are available, replica-1 leads, the webhooks set defaults, and refuse what is wrong", said)
+	require.Equal(t, "manager: 2 of 2 replicas are available, replica-1 leads, the webhooks set defaults, and reject invalid objects", said)
 }
 
 func TestWhatIsMissingIsReported(t *testing.T) {
@@ -96,10 +96,10 @@ func TestWhatIsMissingIsReported(t *testing.T) {
 		{"a replica is not available", "2 of 2 replicas are updated and 1 are available", func(w *world) { w.deployment.Status.AvailableReplicas = 1 }},
 		{"an old replica still exists", "2 of 2 replicas are updated", func(w *world) { w.deployment.Status.Replicas = 3 }},
 		{"the Deployment's controller has not seen the change", "2 of 2 replicas", func(w *world) { w.deployment.Generation = 4 }},
-		{"no replica leads", "no replica leads", func(w *world) { w.holder = "" }},
+		{"no replica is the leader", "no replica is the leader", func(w *world) { w.holder = "" }},
 		{"the leader does not renew its Lease", "replica-1 does not renew it", func(w *world) { w.still = true }},
-		{"no defaults are set", "the webhook that sets defaults was not called: no label", func(w *world) { w.bare = true }},
-		{"a bad object is admitted", "a bad object was admitted", func(w *world) { w.lax = true }},
+		{"no defaults are set", "the defaulting webhook was not called: no label", func(w *world) { w.bare = true }},
+		{"an invalid object is admitted", "an invalid object was admitted", func(w *world) { w.lax = true }},
 		{"the webhook can't be called", "no endpoints available", func(w *world) { w.refusal = errors.New("no endpoints available for service") }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

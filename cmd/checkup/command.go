@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/option"
+	"github.com/flotilla-io/flotilla/pkg/manager/option"
 )
 
 // patience is how long the command waits by default: helm has already waited for a slow start.
@@ -22,8 +22,8 @@ func Command(name string, scheme func() (*runtime.Scheme, error), probe func(nam
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check whether the installed manager works",
-		Long: "Say whether the manager that is installed here does its work: all replicas are available, one of them leads, and the\n" +
-			"webhooks answer. It stores nothing. It ends with code 1 and the reason if this is not the case within --timeout.",
+		Long: "Check that the installed manager works: all replicas are available, one of them is the leader, and the\n" +
+			"webhooks answer. It stores nothing. If this is not the case within --timeout, it exits with code 1 and the reason.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := m.RESTConfig()
@@ -50,7 +50,7 @@ func Command(name string, scheme func() (*runtime.Scheme, error), probe func(nam
 	f.StringVar(&m.Kubeconfig, "kubeconfig", "", "File with the address and credential of the apiserver. If empty, the ServiceAccount of the pod that this runs in is used.")
 	f.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of the manager.")
 	f.StringVar(&deployment, "deployment", deployment, "Name of the manager's Deployment.")
-	f.StringVar(&in, "probe-namespace", in, "Namespace in which objects are created by dry run. Not that of the manager, which its webhooks exclude.")
+	f.StringVar(&in, "probe-namespace", in, "Namespace in which objects are created by dry run; not the manager's, which its webhooks exclude.")
 	f.DurationVar(&limit, "timeout", limit, "How long to wait until everything works.")
 	return cmd
 }

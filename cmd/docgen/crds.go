@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/member"
 )
 
-// installed returns the CRDs of each chart: those of its kinds, and of the manager's own objects.
+// installed returns the CRDs of each chart: for its kinds, and for the manager's own objects.
 func installed() map[string][]string {
 	return map[string][]string{
 		"member": append(member.Kinds().CRDs(), "appliedworks.fleet.kruise.io", "memberships.fleet.kruise.io"),

@@ -16,14 +16,15 @@ import (
 	"github.com/flotilla-io/flotilla/cmd/checkup"
 	"github.com/flotilla-io/flotilla/hub"
 	"github.com/flotilla-io/flotilla/hub/propagation"
+	hubspread "github.com/flotilla-io/flotilla/hub/workloadspread"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/pod/workloadspread"
 	"github.com/flotilla-io/flotilla/member/resource/resourcedistribution"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
-	"github.com/flotilla-io/flotilla/pkg/cert"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/option"
+	"github.com/flotilla-io/flotilla/pkg/manager/cert"
+	"github.com/flotilla-io/flotilla/pkg/manager/option"
 )
 
 const name = "flotilla-hub"
@@ -56,20 +57,20 @@ func command() (*cobra.Command, error) {
 	}
 	f := &flags{Program: option.NewProgram(name, gates, kinds.Names()...)}
 	cmd := f.Command("Run the hub of a fleet",
-		"Flotilla-hub accepts clusters, watches them, and divides UnitedDeployments, and the workloads of WorkloadSpreads,\n"+
-			"over them: controllers, in one replica at a time, and admission and conversion webhooks, in all of them. It holds no\n"+
+		"Flotilla-hub accepts and watches clusters, and divides UnitedDeployments and the workloads of WorkloadSpreads among\n"+
+			"them: controllers in one replica at a time, and admission and conversion webhooks in all replicas. It holds no\n"+
 			"connection to members that join by pull; it runs the agents of push members.\n\n"+
-			"It creates and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
+			"It creates and rotates its webhook certificate itself. Outside a cluster, set --kubeconfig and --webhook-url.",
 		f.setup)
-	cmd.Flags().BoolVar(&f.localMember, "local-member", false, "The hub's cluster runs flotilla-member too: that one looks "+
-		"after objects that name no cluster, and serves defaults and conversion of their kinds.")
-	cmd.Flags().StringSliceVar(&f.clusterAPINamespaces, "cluster-api-namespaces", nil, "Namespaces, by commas, with Clusters of "+
-		"Cluster API that MemberClusters may name in push.capiClusterRef. The hub reads all Secrets there. Empty is none.")
+	cmd.Flags().BoolVar(&f.localMember, "local-member", false, "The hub's cluster also runs flotilla-member, which looks "+
+		"after objects that name no cluster and serves defaulting and conversion of their kinds.")
+	cmd.Flags().StringSliceVar(&f.clusterAPINamespaces, "cluster-api-namespaces", nil, "Comma-separated namespaces with Clusters of "+
+		"Cluster API that MemberClusters may name in push.capiClusterRef. The hub reads all Secrets there. Empty means none.")
 	cmd.Flags().StringVar(&f.profileNamespace, "cluster-profile-namespace", "", "The namespace in which each MemberCluster is "+
-		"published as a ClusterProfile of SIG Multicluster, while the hub's cluster serves these. Empty publishes none.")
-	cmd.Flags().StringSliceVar(&f.propagationKinds, "propagation-kinds", nil, "Resources, by commas, such as configmaps,"+
-		"deployments.apps, whose objects Propagations and ClusterPropagations may place. The hub needs the rights to get, list and "+
-		"watch them. Empty is none.")
+		"published as a ClusterProfile of SIG Multicluster, if the hub's cluster serves these. Empty publishes none.")
+	cmd.Flags().StringSliceVar(&f.propagationKinds, "propagation-kinds", nil, "Comma-separated resources, such as configmaps,"+
+		"deployments.apps, whose objects Propagations and ClusterPropagations may place. The hub needs permission to get, list and "+
+		"watch them. Empty means none.")
 	cmd.AddCommand(checkup.Command(name, hub.Scheme, probe))
 	return cmd, nil
 }
@@ -102,7 +103,7 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 		ValidateStatefulSet: statefulset.ValidateSpec,
 		// Each member has its own feature gates, which are not checked here.
 		StatefulSetWarnings: statefulset.Gates{ResizePVCs: true, DeletePVCs: true}.Warnings,
-		CloneSetWebhook: func(c client.Client, live client.Reader, keepTemplates bool) hub.CloneSetWebhook {
+		CloneSetWebhook: func(c client.Client, live client.Reader, keepTemplates bool) hubspread.CloneSetWebhook {
 			return &cloneset.Webhook{Client: c, Live: live, KeepTemplates: keepTemplates, Hub: true}
 		},
 		WorkloadSpreadRules: func(c client.Client, live client.Reader) admission.Validator[*appsv1beta1.WorkloadSpread] {

@@ -24,13 +24,13 @@ func TestHelp(t *testing.T) {
 func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 	for _, tc := range []struct{ name, arg, want string }{
 		{"an unknown flag", "--nonsense", "unknown flag: --nonsense"},
-		{"an argument that is no flag", "start", "unknown command"},
+		{"an invalid argument", "start", "unknown command"},
 		{"a flag of the manager", "--webhook-url=localhost", "--webhook-url"},
-		{"a number of workers", "--membercluster-workers=0", "--membercluster-workers=0: want 1 to 100"},
-		{"a resource that is none", "--propagation-kinds=Config/Maps", "--propagation-kinds: \"Config/Maps\" is no resource"},
+		{"a number of workers", "--membercluster-workers=0", "--membercluster-workers=0: must be 1 to 100"},
+		{"an invalid resource", "--propagation-kinds=Config/Maps", "--propagation-kinds: \"Config/Maps\" is not a resource"},
 		{"a resource that is not placed", "--propagation-kinds=configmaps,secrets", "--propagation-kinds: \"secrets\" is never placed: secrets are not read by a hub"},
-		{"a group that gives rights", "--propagation-kinds=roles.rbac.authorization.k8s.io", "decide what others may do"},
-		{"a file that is not there", "--kubeconfig=absent", "read --kubeconfig=absent"},
+		{"a group that grants permissions", "--propagation-kinds=roles.rbac.authorization.k8s.io", "decide what others may do"},
+		{"a missing file", "--kubeconfig=absent", "read --kubeconfig=absent"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cmd, err := command()

@@ -15,8 +15,8 @@ import (
 func clusterCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Accept clusters into the fleet, list and taint them",
-		Long:  "Accept clusters into the fleet, list and taint them. The kubeconfig must lead to the hub.",
+		Short: "Accept, list and taint the clusters of the fleet",
+		Long:  "Accept, list and taint the clusters of the fleet. The kubeconfig must point to the hub.",
 	}
 	cmd.AddCommand(acceptCommand(open), listCommand(open), taintCommand(open), tokenCommand(open))
 	return cmd
@@ -28,7 +28,7 @@ func member(ctx context.Context, c client.Client, name string) (*fleetv1alpha1.M
 	err := c.Get(ctx, client.ObjectKey{Name: name}, mc)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("get member cluster %s: %w: create a MemberCluster of that name first; kubectl kruise cluster "+
+		return nil, fmt.Errorf("get member cluster %s: %w: create a MemberCluster with that name first; kubectl kruise cluster "+
 			"list shows the existing ones", name, err)
 	case err != nil:
 		return nil, explain(fmt.Errorf("get member cluster %s: %w", name, err))
@@ -39,7 +39,7 @@ func member(ctx context.Context, c client.Client, name string) (*fleetv1alpha1.M
 // explain adds the remedy to the most common error.
 func explain(err error) error {
 	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("this cluster is not a hub, it does not serve MemberClusters: choose the hub's context with --context: %w", err)
+		return fmt.Errorf("this cluster is not a hub (it doesn't serve MemberClusters): choose the hub's context with --context: %w", err)
 	}
 	return err
 }

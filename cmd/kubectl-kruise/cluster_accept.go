@@ -12,8 +12,8 @@ func acceptCommand(open func() (conn, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "accept NAME",
 		Short: "Accept a member cluster into the fleet",
-		Long: "Accept a member cluster into the fleet: set spec.accepted. The hub then creates its namespace and its roles.\n\n" +
-			"It needs the verb \"accept\" on memberclusters besides \"patch\". To hold the cluster out again, set\n" +
+		Long: "Accept a member cluster into the fleet: set spec.accepted. The hub then creates the cluster's namespace and roles.\n\n" +
+			"This requires the verbs \"accept\" and \"patch\" on memberclusters. To revoke the acceptance, set\n" +
 			"spec.accepted to false.",
 		Example: "  kubectl kruise cluster accept east",
 		Args:    cobra.ExactArgs(1),
@@ -27,7 +27,7 @@ func acceptCommand(open func() (conn, error)) *cobra.Command {
 				return err
 			}
 			if mc.Spec.Accepted {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s is accepted already\n", mc.Name)
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s is already accepted\n", mc.Name)
 				return err
 			}
 			// The precondition is the UID, not the resourceVersion, which changes with every report of the hub or the member.

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 func listCommand(open func() (conn, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the clusters of the fleet and what each waits for",
-		Long:    "List the clusters of the fleet: how each joins, how it is, and, where it is not ready or has taints, why.",
+		Short:   "List the clusters of the fleet and what each is waiting for",
+		Long:    "List the clusters of the fleet, with the mode and state of each, and why a cluster is not ready or which taints it has.",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := open()
@@ -65,7 +65,7 @@ func readiness(mc *fleetv1alpha1.MemberCluster) (ready, why string) {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	switch {
 	case c == nil:
-		return "Unknown", "the hub has not reconciled it yet: is its manager running?"
+		return "Unknown", "not reconciled by the hub yet: is the hub's manager running?"
 	case c.Status == "True":
 		return string(c.Status), taints(mc)
 	default:

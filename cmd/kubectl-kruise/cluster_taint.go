@@ -17,8 +17,8 @@ func taintCommand(open func() (conn, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "taint NAME KEY[=VALUE]:EFFECT|KEY[:EFFECT]-...",
 		Short: "Add taints to a member cluster or remove them",
-		Long: "Add taints to a member cluster, or remove them with a final \"-\". Objects that do not tolerate a taint are kept away:\n" +
-			"NoNewPlace lets those that are in the cluster grow, NoPlace does not, and Evict moves their replicas to other clusters.",
+		Long: "Add taints to a member cluster, or remove them with a trailing \"-\". Taints affect objects that don't tolerate them:\n" +
+			"NoNewPlace lets objects already in the cluster grow, NoPlace does not, and Evict moves replicas to other clusters.",
 		Example: "  kubectl kruise cluster taint east upgrade:NoPlace\n" +
 			"  kubectl kruise cluster taint east upgrade:Evict upgrade:NoPlace-\n" +
 			"  kubectl kruise cluster taint east upgrade-",
@@ -110,10 +110,10 @@ func parseTaint(arg string) (taintChange, error) {
 	c := taintChange{fleetv1alpha1.ClusterTaint{Key: key, Value: value, Effect: fleetv1alpha1.TaintEffect(effect)}, remove}
 	switch {
 	case key == "", remove && hasValue:
-		return c, fmt.Errorf("taint %q: want KEY[=VALUE]:EFFECT, or KEY[:EFFECT]- to remove it", arg)
+		return c, fmt.Errorf("taint %q: must be KEY[=VALUE]:EFFECT, or KEY[:EFFECT]- to remove it", arg)
 	case remove && effect == "":
 	case c.taint.Effect.Strength() < 0:
-		return c, fmt.Errorf("taint %q: the effect is %q, want one of NoNewPlace, NoPlace, Evict", arg, effect)
+		return c, fmt.Errorf("taint %q: the effect %q must be NoNewPlace, NoPlace or Evict", arg, effect)
 	}
 	return c, nil
 }

@@ -24,7 +24,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 const (
@@ -66,22 +66,22 @@ func tokenCommand(open func() (conn, error)) *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&f.ttl, "ttl", f.ttl, "how long the token is valid; at least 10m")
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the hub to create the cluster's namespace")
-	cmd.Flags().StringVar(&f.hubURL, "hub-url", "", "address of the hub as the member reaches it; the default is the one in the kubeconfig")
-	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "write the hub's CA into this file, which the printed command then reads; by default the command contains the CA")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "\"token\" prints the token alone")
+	cmd.Flags().StringVar(&f.hubURL, "hub-url", "", "address at which the member reaches the hub; defaults to the one in the kubeconfig")
+	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "write the hub's CA to this file, which the printed command then reads; by default the command contains the CA")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "\"token\" prints only the token")
 	return cmd
 }
 
 func (f *tokenFlags) check() error {
 	if f.ttl < shortestToken {
-		return fmt.Errorf("--ttl=%s: a token is valid for %s at least", f.ttl, shortestToken)
+		return fmt.Errorf("--ttl=%s: must be at least %s", f.ttl, shortestToken)
 	}
 	if f.output != "" && f.output != "token" {
 		return fmt.Errorf("--output=%s: only \"token\" is supported", f.output)
 	}
 	if f.hubURL != "" && !link.PlainURL(f.hubURL) {
 		// Don't repeat the address: it may contain a password.
-		return errors.New("--hub-url: write https://host:port, without user, query and fragment")
+		return errors.New("--hub-url: must be https://host:port, without user, query or fragment")
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func mayJoin(mc *fleetv1alpha1.MemberCluster) error {
 	case !mc.DeletionTimestamp.IsZero():
 		return fmt.Errorf("member cluster %s is leaving: wait until it is gone and create it again", mc.Name)
 	case mc.Spec.Mode == fleetv1alpha1.ModePush:
-		return fmt.Errorf("member cluster %s is in mode Push: it joins by the kubeconfig in its Secret and needs no token", mc.Name)
+		return fmt.Errorf("member cluster %s is in mode Push: it joins with the kubeconfig in its Secret and needs no token", mc.Name)
 	case !mc.Spec.Accepted:
 		return fmt.Errorf("member cluster %s is not accepted: run kubectl kruise cluster accept %s", mc.Name, mc.Name)
 	default:
@@ -229,7 +229,7 @@ func (f *tokenFlags) print(out io.Writer, address string, ca hubCA, name string,
 		ca.flag(f.caFile),
 	}
 	_, err := fmt.Fprintf(out, "Join token of member cluster %s, for one join, valid until %s:\n\n%s\n\nIn the member cluster run:\n\n%s\n\n"+
-		"Where the hub publishes its CA, as clusters of kubeadm do, its hash can be used instead: --set hub.caHash=%s\n",
+		"Where the hub publishes its CA, as kubeadm clusters do, you can use its hash instead: --set hub.caHash=%s\n",
 		name, token.ExpirationTimestamp.UTC().Format(time.RFC3339), token.Token, strings.Join(lines, " \\\n  "), ca.hash)
 	return err
 }

@@ -31,9 +31,9 @@ func fromCron(args []string) bool {
 		if arg == "--from" && i+1 < len(args) {
 			from, given = args[i+1], true
 		}
-		of, _, _ := strings.Cut(strings.ToLower(from), "/")
-		of, _, _ = strings.Cut(of, ".")
-		if given && slices.Contains([]string{"advancedcronjob", "advancedcronjobs", "acj"}, of) {
+		resource, _, _ := strings.Cut(strings.ToLower(from), "/")
+		resource, _, _ = strings.Cut(resource, ".")
+		if given && slices.Contains([]string{"advancedcronjob", "advancedcronjobs", "acj"}, resource) {
 			return true
 		}
 	}
@@ -46,25 +46,25 @@ func createFromCron(cmd *cobra.Command, open func() (conn, error), args []string
 	const usage = "create job NAME --from=advancedcronjob/NAME"
 	f, from, image := &creation{}, "", ""
 	parsed := &cobra.Command{
-		Use: usage, Short: "Create a Job, BroadcastJob or ImageListPullJob from an AdvancedCronJob, as its template says",
+		Use: usage, Short: "Create a Job, BroadcastJob or ImageListPullJob from the template of an AdvancedCronJob",
 	}
 	parsed.SetContext(cmd.Context())
 	parsed.SetOut(cmd.OutOrStdout())
 	parsed.Flags().AddFlagSet(cmd.Root().PersistentFlags())
 	f.flags(parsed, "kubectl-create")
 	parsed.Flags().StringVar(&from, "from", "", "the AdvancedCronJob, as advancedcronjob/NAME")
-	parsed.Flags().StringVar(&image, "image", "", "an image; not with --from")
+	parsed.Flags().StringVar(&image, "image", "", "an image; can't be used with --from")
 	switch err := parsed.ParseFlags(args); {
 	case errors.Is(err, pflag.ErrHelp):
 		return parsed.Help()
 	case err != nil:
-		return fmt.Errorf("%w: beside --from there are --dry-run, --output, --field-manager and those for all commands", err)
+		return fmt.Errorf("%w: with --from, only --dry-run, --output, --field-manager and global flags are supported", err)
 	}
 	if args = parsed.Flags().Args(); image != "" || parsed.Flags().ArgsLenAtDash() >= 0 {
-		return errors.New("--from excludes --image and a command: the template of the AdvancedCronJob has both")
+		return errors.New("--from can't be combined with --image or a command: the template of the AdvancedCronJob has both")
 	}
 	if len(args) != 2 {
-		return errors.New("exactly one name is needed: " + usage)
+		return errors.New("exactly one name is required: " + usage)
 	}
 	if err := f.complete(parsed); err != nil {
 		return err
@@ -82,7 +82,7 @@ func createFromCron(cmd *cobra.Command, open func() (conn, error), args []string
 		return err
 	}
 	if typed := strings.ToLower(args[0]); typed != "job" && typed != strings.ToLower(job.GetKind()) {
-		return fmt.Errorf("create %s: %s makes a %s: run kubectl kruise create job %s --from=%s", args[0], from, job.GetKind(), args[1], from)
+		return fmt.Errorf("create %s: %s creates a %s: run kubectl kruise create job %s --from=%s", args[0], from, job.GetKind(), args[1], from)
 	}
 	return f.write(parsed, c.client, job, "created")
 }
@@ -93,7 +93,7 @@ func (f *creation) cron(c conn, from string) (*unstructured.Unstructured, error)
 	if err != nil {
 		return nil, fmt.Errorf("--from=%s: %w", from, err)
 	}
-	if of := infos[0].Mapping.GroupVersionKind; len(infos) != 1 || of.Group != group || of.Kind != "AdvancedCronJob" {
+	if gvk := infos[0].Mapping.GroupVersionKind; len(infos) != 1 || gvk.Group != group || gvk.Kind != "AdvancedCronJob" {
 		return nil, fmt.Errorf("--from=%s: name one AdvancedCronJob of %s", from, group)
 	}
 	return unstructuredOf(infos[0])
@@ -103,21 +103,21 @@ func (f *creation) cron(c conn, from string) (*unstructured.Unstructured, error)
 // not set: it would require permission to change cron's finalizers. The annotation with the time of a scheduled run is left out.
 func jobFrom(cron *unstructured.Unstructured, name string) (*unstructured.Unstructured, error) {
 	own := cron.GroupVersionKind().GroupVersion()
-	var of schema.GroupVersionKind
+	var jobKind schema.GroupVersionKind
 	var template map[string]any
 	for field, gvk := range map[string]schema.GroupVersionKind{
 		"jobTemplate":              batchv1.SchemeGroupVersion.WithKind("Job"),
 		"broadcastJobTemplate":     own.WithKind("BroadcastJob"),
 		"imageListPullJobTemplate": own.WithKind("ImageListPullJob"),
 	} {
-		is, set, err := unstructured.NestedMap(cron.Object, "spec", "template", field)
+		jobTemplate, set, err := unstructured.NestedMap(cron.Object, "spec", "template", field)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("AdvancedCronJob %s: %w", cron.GetName(), err)
 		case set && template != nil:
-			return nil, fmt.Errorf("AdvancedCronJob %s: spec.template has more than one template: leave one", cron.GetName())
+			return nil, fmt.Errorf("AdvancedCronJob %s: spec.template has more than one template: keep only one", cron.GetName())
 		case set:
-			of, template = gvk, is
+			jobKind, template = gvk, jobTemplate
 		}
 	}
 	if template == nil {
@@ -132,7 +132,7 @@ func jobFrom(cron *unstructured.Unstructured, name string) (*unstructured.Unstru
 	delete(annotations, keys.ScheduledAt) // This is not a scheduled run.
 
 	job := &unstructured.Unstructured{Object: map[string]any{}}
-	job.SetGroupVersionKind(of)
+	job.SetGroupVersionKind(jobKind)
 	job.SetNamespace(cron.GetNamespace())
 	job.SetName(name)
 	job.SetLabels(metadata.Labels)

@@ -57,7 +57,7 @@ func TestCreateJobFromAnAdvancedCronJob(t *testing.T) {
 			Spec: nightly().Spec.Template.JobTemplate.Spec,
 		}},
 		{"by the short name, with flags anywhere", "-n default create job --from acj/nightly once --field-manager me", nightly(), "job.batch/once created\n", nil},
-		{"a BroadcastJob, as the template says", "create job once --from=acj/nightly", nightly(ofBroadcast), "broadcastjob.apps.kruise.io/once created\n", &appsv1beta1.BroadcastJob{
+		{"a BroadcastJob, as in the template", "create job once --from=acj/nightly", nightly(ofBroadcast), "broadcastjob.apps.kruise.io/once created\n", &appsv1beta1.BroadcastJob{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"cronjob.kubernetes.io/instantiate": "manual"}},
 			Spec:       appsv1beta1.BroadcastJobSpec{Template: pod("clean:1")},
 		}},
@@ -77,18 +77,18 @@ func TestCreateJobFromAnAdvancedCronJob(t *testing.T) {
 				return
 			}
 			want := c.want
-			is, _ := want.DeepCopyObject().(client.Object)
-			require.NoError(t, k.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "once"}, is))
+			created, _ := want.DeepCopyObject().(client.Object)
+			require.NoError(t, k.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "once"}, created))
 			require.Equal(t, []metav1.OwnerReference{{
 				APIVersion: "apps.kruise.io/v1beta1", Kind: "AdvancedCronJob", Name: "nightly", UID: "nightly-uid", Controller: new(true),
-			}}, is.GetOwnerReferences())
+			}}, created.GetOwnerReferences())
 			want.SetName("once")
 			want.SetNamespace("default")
-			want.SetOwnerReferences(is.GetOwnerReferences())
-			want.SetResourceVersion(is.GetResourceVersion())
-			want.SetManagedFields(is.GetManagedFields())
-			want.GetObjectKind().SetGroupVersionKind(is.GetObjectKind().GroupVersionKind())
-			require.Equal(t, want, is)
+			want.SetOwnerReferences(created.GetOwnerReferences())
+			want.SetResourceVersion(created.GetResourceVersion())
+			want.SetManagedFields(created.GetManagedFields())
+			want.GetObjectKind().SetGroupVersionKind(created.GetObjectKind().GroupVersionKind())
+			require.Equal(t, want, created)
 		})
 	}
 }
@@ -111,17 +111,17 @@ func TestCreateJobFromAnAdvancedCronJobIsRefused(t *testing.T) {
 		cron *appsv1beta1.AdvancedCronJob
 		says string
 	}{
-		{"create job --from=acj/nightly", nightly(), "exactly one name is needed: create job NAME --from=advancedcronjob/NAME"},
-		{"create job once twice --from=acj/nightly", nightly(), "exactly one name is needed"},
-		{"create job once --from=acj/nightly --image busybox", nightly(), "--from excludes --image and a command"},
-		{"create job once --from=acj/nightly -- sleep 1", nightly(), "--from excludes --image and a command"},
+		{"create job --from=acj/nightly", nightly(), "exactly one name is required: create job NAME --from=advancedcronjob/NAME"},
+		{"create job once twice --from=acj/nightly", nightly(), "exactly one name is required"},
+		{"create job once --from=acj/nightly --image busybox", nightly(), "--from can't be combined with --image or a command"},
+		{"create job once --from=acj/nightly -- sleep 1", nightly(), "--from can't be combined with --image or a command"},
 		{"create job once --from=acj/other", nightly(), `--from=acj/other: advancedcronjobs.apps.kruise.io "other" not found`},
 		{"create job once --from=acj", nightly(), "--from=acj: "},
-		{"create job once --from=acj/nightly --save-config", nightly(), "unknown flag: --save-config: beside --from there are --dry-run"},
-		{"create job once --from=acj/nightly -o table", nightly(), "--output=table: write json, yaml or name"},
-		{"create broadcastjob once --from=acj/nightly", nightly(), "create broadcastjob: acj/nightly makes a Job: run kubectl kruise create job once --from=acj/nightly"},
-		{"create cronjob once --from=acj/nightly", nightly(), "create cronjob: acj/nightly makes a Job"},
-		{"create job once --from=acj/nightly", two, "AdvancedCronJob nightly: spec.template has more than one template: leave one"},
+		{"create job once --from=acj/nightly --save-config", nightly(), "unknown flag: --save-config: with --from, only --dry-run"},
+		{"create job once --from=acj/nightly -o table", nightly(), "--output=table: must be json, yaml or name"},
+		{"create broadcastjob once --from=acj/nightly", nightly(), "create broadcastjob: acj/nightly creates a Job: run kubectl kruise create job once --from=acj/nightly"},
+		{"create cronjob once --from=acj/nightly", nightly(), "create cronjob: acj/nightly creates a Job"},
+		{"create job once --from=acj/nightly", two, "AdvancedCronJob nightly: spec.template has more than one template: keep only one"},
 		{"create job once --from=acj/nightly", nightly(func(*appsv1beta1.AdvancedCronJobTemplate) {}), "spec.template has no template that v1beta1 knows"},
 	} {
 		k := newCluster(t, c.cron)

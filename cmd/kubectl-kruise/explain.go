@@ -25,8 +25,8 @@ func explainCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain (pod NAME | -f FILE)",
 		Short: "Show what the pod webhook does to a pod, and why",
-		Long: "Show what each feature of the pod webhook would do to a pod that is created, or why nothing: one that exists, as if\n" +
-			"it were created again, or one in a file. It is created by a dry run, which stores nothing.",
+		Long: "Show what each feature of the pod webhook would do to a new pod, or why it would do nothing. The pod is an existing\n" +
+			"one, as if it were created again, or one in a file. It is created by dry run, so nothing is stored.",
 		Example: "  kubectl kruise explain pod db-0\n" +
 			"  kubectl kruise explain -f pod.yaml",
 	}
@@ -41,14 +41,14 @@ func explainCommand(open func() (conn, error)) *cobra.Command {
 		case file != "" && len(args) == 0:
 			pod, err = podIn(cmd.InOrStdin(), file, c.namespace)
 		case file == "" && len(args) == 2 && (args[0] == "pod" || args[0] == "pods" || args[0] == "po"):
-			pod, err = podAgain(cmd.Context(), c, args[1])
+			pod, err = recreatedPod(cmd.Context(), c, args[1])
 		default:
-			return errors.New("name a pod, as in \"explain pod db-0\", or a file with one by -f")
+			return errors.New("name a pod, as in \"explain pod db-0\", or give a file with -f")
 		}
 		if err != nil {
 			return err
 		}
-		lines, err := ask(cmd.Context(), c.cfg, pod)
+		lines, err := dryRunPod(cmd.Context(), c.cfg, pod)
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func podIn(in io.Reader, file, namespace string) (*corev1.Pod, error) {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	if pod.Kind != "Pod" {
-		return nil, fmt.Errorf("read %s: it has a %q: give a file with one Pod", file, pod.Kind)
+		return nil, fmt.Errorf("read %s: it contains a %q: give a file with one Pod", file, pod.Kind)
 	}
 	if pod.Namespace == "" {
 		pod.Namespace = namespace
@@ -87,17 +87,17 @@ func podIn(in io.Reader, file, namespace string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// podAgain returns an existing pod in a form in which it could be created again. It includes what admission added to it the first time.
-func podAgain(ctx context.Context, c conn, name string) (*corev1.Pod, error) {
-	is := &corev1.Pod{}
-	if err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, is); err != nil {
+// recreatedPod returns an existing pod in a form in which it could be created again. It includes what admission added to it the first time.
+func recreatedPod(ctx context.Context, c conn, name string) (*corev1.Pod, error) {
+	live := &corev1.Pod{}
+	if err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, live); err != nil {
 		return nil, fmt.Errorf("get pod %s: %w", name, err)
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: is.Namespace, Name: is.Name, Labels: is.Labels, Annotations: is.Annotations, OwnerReferences: is.OwnerReferences,
+			Namespace: live.Namespace, Name: live.Name, Labels: live.Labels, Annotations: live.Annotations, OwnerReferences: live.OwnerReferences,
 		},
-		Spec: *is.Spec.DeepCopy(),
+		Spec: *live.Spec.DeepCopy(),
 	}
 	pod.Spec.NodeName = ""
 	for i := range pod.OwnerReferences { // It needs a permission that is of no use here.
@@ -106,14 +106,14 @@ func podAgain(ctx context.Context, c conn, name string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// told collects warnings from the apiserver.
-type told struct {
+// warningCollector collects warnings from the apiserver.
+type warningCollector struct {
 	mu    sync.Mutex
 	lines []string
 }
 
 // HandleWarningHeader implements rest.WarningHandler.
-func (w *told) HandleWarningHeader(code int, _, text string) {
+func (w *warningCollector) HandleWarningHeader(code int, _, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if code == 299 && text != "" {
@@ -121,11 +121,11 @@ func (w *told) HandleWarningHeader(code int, _, text string) {
 	}
 }
 
-// ask dry-runs the creation of the pod, and returns what the webhook says, or why it says nothing.
-func ask(ctx context.Context, cfg *rest.Config, pod *corev1.Pod) ([]string, error) {
-	heard := &told{}
+// dryRunPod dry-runs the creation of the pod, and returns what the webhook says, or why it says nothing.
+func dryRunPod(ctx context.Context, cfg *rest.Config, pod *corev1.Pod) ([]string, error) {
+	warnings := &warningCollector{}
 	cfg = rest.CopyConfig(cfg)
-	cfg.WarningHandler = heard
+	cfg.WarningHandler = warnings
 	pods, err := corev1client.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
@@ -138,9 +138,9 @@ func ask(ctx context.Context, cfg *rest.Config, pod *corev1.Pod) ([]string, erro
 	if err != nil && !apierrors.IsAlreadyExists(err) { // The apiserver detects that only after admission.
 		return nil, fmt.Errorf("create the pod by a dry run: %w", err)
 	}
-	if len(heard.lines) == 0 {
-		return []string{fmt.Sprintf("No feature changes pods of namespace %s: they are not sent to the pod webhook, as no object there needs it, "+
-			"or as the namespace is exempt.", pod.Namespace)}, nil
+	if len(warnings.lines) == 0 {
+		return []string{fmt.Sprintf("No feature changes pods in namespace %s: they are not sent to the pod webhook, because no object there needs it "+
+			"or the namespace is exempt.", pod.Namespace)}, nil
 	}
-	return heard.lines, nil
+	return warnings.lines, nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// answering returns an apiserver that answers a dry run with these warnings, and with an error or the pod.
-func answering(t *testing.T, got *corev1.Pod, refused *apierrors.StatusError, warnings ...string) *rest.Config {
+// dryRunServer returns an apiserver that answers a dry run with these warnings, and with an error or the pod.
+func dryRunServer(t *testing.T, got *corev1.Pod, refused *apierrors.StatusError, warnings ...string) *rest.Config {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/v1/namespaces/shop/pods" || r.URL.Query().Get("dryRun") != "All" {
@@ -53,15 +53,15 @@ func TestExplain(t *testing.T) {
 		want     []string
 		err      string
 	}{
-		{name: "what the webhook says", warnings: []string{"PersistentPodState: changed: db brings it back", "Other: unchanged: no"}, want: []string{"PersistentPodState: changed: db brings it back", "Other: unchanged: no"}},
+		{name: "warnings of the webhook", warnings: []string{"PersistentPodState: changed: db restores it", "Other: unchanged: no"}, want: []string{"PersistentPodState: changed: db restores it", "Other: unchanged: no"}},
 		{name: "a pod that exists", refused: apierrors.NewAlreadyExists(pods, "db-0"), warnings: []string{"PersistentPodState: unchanged: no"}, want: []string{"PersistentPodState: unchanged: no"}},
-		{name: "pods that are not sent", want: []string{"No feature changes pods of namespace shop: they are not sent to the pod webhook, as no object there needs it, or as the namespace is exempt."}},
+		{name: "pods that are not sent", want: []string{"No feature changes pods in namespace shop: they are not sent to the pod webhook, because no object there needs it or the namespace is exempt."}},
 		{name: "a pod that is refused", refused: apierrors.NewForbidden(pods, "db-0", nil), err: "create the pod by a dry run: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var got corev1.Pod
-			lines, err := ask(t.Context(), answering(t, &got, tc.refused, tc.warnings...), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0"}})
+			lines, err := dryRunPod(t.Context(), dryRunServer(t, &got, tc.refused, tc.warnings...), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0"}})
 			require.Contains(t, got.Annotations, keys.ExplainSteps)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
@@ -75,23 +75,23 @@ func TestExplain(t *testing.T) {
 
 func TestThePodToExplain(t *testing.T) {
 	t.Parallel()
-	is := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+	live := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "db-0", UID: "u", Labels: map[string]string{"a": "b"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s", Controller: new(true), BlockOwnerDeletion: new(true)}},
 	}, Spec: corev1.PodSpec{NodeName: "node-1"}}
-	pod, err := podAgain(t.Context(), conn{client: newCluster(t, is), namespace: "default"}, "db-0")
+	pod, err := recreatedPod(t.Context(), conn{client: newCluster(t, live), namespace: "default"}, "db-0")
 	require.NoError(t, err)
 	require.Empty(t, pod.UID)
-	require.Empty(t, pod.Spec.NodeName, "it is scheduled anew")
-	require.Equal(t, is.Labels, pod.Labels)
+	require.Empty(t, pod.Spec.NodeName, "the pod is scheduled again")
+	require.Equal(t, live.Labels, pod.Labels)
 	require.Equal(t, "db", pod.OwnerReferences[0].Name)
 	require.Nil(t, pod.OwnerReferences[0].BlockOwnerDeletion)
-	_, err = podAgain(t.Context(), conn{client: newCluster(t), namespace: "default"}, "db-1")
+	_, err = recreatedPod(t.Context(), conn{client: newCluster(t), namespace: "default"}, "db-1")
 	require.ErrorContains(t, err, "get pod db-1")
 
 	file := filepath.Join(t.TempDir(), "pod.yaml")
 	for text, want := range map[string]string{
-		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n": "", "kind: Deployment\nmetadata: {name: a}\n": `it has a "Deployment": give a file with one Pod`,
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n": "", "kind: Deployment\nmetadata: {name: a}\n": `it contains a "Deployment": give a file with one Pod`,
 		"kind: Pod\nmetadate: {}\n": "unknown field",
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))

@@ -30,24 +30,24 @@ func exposeCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "expose (TYPE NAME | TYPE/NAME) [--port PORT] [--target-port PORT]",
 		Short: "Create a Service for a workload",
-		Long: "Create a Service for the pods of a CloneSet, or of a StatefulSet or DaemonSet of apps.kruise.io. It selects them by\n" +
-			"the labels in the selector of the workload. Without --port it has the ports that containers name.",
+		Long: "Create a Service for the pods of a CloneSet, or of a StatefulSet or DaemonSet in apps.kruise.io. It selects them by\n" +
+			"the labels in the workload's selector. Without --port, it has the ports that the containers declare.",
 		Example: "  kubectl kruise expose cloneset/demo --port 80 --target-port 8000\n" +
 			"  kubectl kruise expose asts/db --name db-peers --cluster-ip None",
 	}
 	f := &exposeFlags{}
 	f.flags(cmd, "kubectl-expose")
 	cmdutil.AddFilenameOptionFlags(cmd, &f.files, "that name the objects")
-	cmd.Flags().Int32Var(&f.port, "port", 0, "the port of the Service; by default those that containers name")
-	cmd.Flags().StringVar(&f.target, "target-port", "", "number or name of the port of the containers; by default that of the Service")
-	cmd.Flags().StringVar(&f.protocol, "protocol", "", "TCP, UDP or SCTP; by default that of the containers' port, otherwise TCP")
-	cmd.Flags().StringVar(&f.name, "name", "", "the name of the Service; by default that of the workload")
-	cmd.Flags().StringVar(&f.class, "type", "", "ClusterIP, NodePort or LoadBalancer; by default ClusterIP")
+	cmd.Flags().Int32Var(&f.port, "port", 0, "the port of the Service; defaults to the ports that the containers declare")
+	cmd.Flags().StringVar(&f.target, "target-port", "", "number or name of the container port; defaults to the Service's port")
+	cmd.Flags().StringVar(&f.protocol, "protocol", "", "TCP, UDP or SCTP; defaults to the container port's protocol, or TCP")
+	cmd.Flags().StringVar(&f.name, "name", "", "the name of the Service; defaults to the workload's name")
+	cmd.Flags().StringVar(&f.class, "type", "", "ClusterIP, NodePort or LoadBalancer; defaults to ClusterIP")
 	cmd.Flags().StringVar(&f.clusterIP, "cluster-ip", "", "the IP of the Service, or None; by default one is allocated")
-	cmd.Flags().StringVar(&f.external, "external-ip", "", "an IP besides, which is routed to a node")
-	cmd.Flags().StringVar(&f.affinity, "session-affinity", "", "None or ClientIP; by default None")
-	cmd.Flags().StringVar(&f.selectorOfService, "selector", "", "the labels of the pods, as in app=demo; by default those in the selector of the workload")
-	cmd.Flags().StringVarP(&f.labelsOfObject, "labels", "l", "", "the labels of the Service; by default those of the workload")
+	cmd.Flags().StringVar(&f.external, "external-ip", "", "an additional IP that is routed to a node")
+	cmd.Flags().StringVar(&f.affinity, "session-affinity", "", "None or ClientIP; defaults to None")
+	cmd.Flags().StringVar(&f.selectorOfService, "selector", "", "the labels of the pods, as in app=demo; defaults to those in the workload's selector")
+	cmd.Flags().StringVarP(&f.labelsOfObject, "labels", "l", "", "the labels of the Service; defaults to the workload's labels")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.complete(cmd); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (f *exposeFlags) ports(set workload, containers []corev1.Container) ([]core
 		add(f.port, named)
 	}
 	if len(out) == 0 && f.clusterIP != corev1.ClusterIPNone {
-		return nil, fmt.Errorf("no container of %s names a port: name one with --port", set.id())
+		return nil, fmt.Errorf("no container of %s declares a port: set --port", set.id())
 	}
 	for i := range out {
 		if len(out) > 1 {

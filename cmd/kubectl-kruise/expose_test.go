@@ -35,17 +35,17 @@ func TestExpose(t *testing.T) {
 		want       corev1.ServiceSpec
 		err        string
 	}{
-		{"the port of the containers is that of the Service", "--port 80", demo(), service(nil), ""},
+		{"the container port becomes the port of the Service", "--port 80", demo(), service(nil), ""},
 		{"another port, by name", "--port 80 --target-port web", demo(), service(func(s *corev1.ServiceSpec) {
 			s.Ports[0].TargetPort = intstr.FromString("web")
 		}), ""},
-		{"the port and its protocol are those of the container", "", demo(ports(corev1.ContainerPort{ContainerPort: 53, Protocol: "UDP"})), service(func(s *corev1.ServiceSpec) {
+		{"the port and protocol are taken from the container", "", demo(ports(corev1.ContainerPort{ContainerPort: 53, Protocol: "UDP"})), service(func(s *corev1.ServiceSpec) {
 			s.Ports = []corev1.ServicePort{{Port: 53, Protocol: "UDP", TargetPort: intstr.FromInt32(53)}}
 		}), ""},
 		{"several ports have names", "", demo(ports(corev1.ContainerPort{ContainerPort: 80}, corev1.ContainerPort{ContainerPort: 443}, corev1.ContainerPort{ContainerPort: 80})), service(func(s *corev1.ServiceSpec) {
 			s.Ports = []corev1.ServicePort{tcp("port-1", 80, intstr.FromInt32(80)), tcp("port-2", 443, intstr.FromInt32(443))}
 		}), ""},
-		{"the protocol is that of the target port", "--port 5353 --target-port dns", demo(ports(corev1.ContainerPort{Name: "dns", ContainerPort: 53, Protocol: "UDP"})), service(func(s *corev1.ServiceSpec) {
+		{"the protocol is taken from the target port", "--port 5353 --target-port dns", demo(ports(corev1.ContainerPort{Name: "dns", ContainerPort: 53, Protocol: "UDP"})), service(func(s *corev1.ServiceSpec) {
 			s.Ports = []corev1.ServicePort{{Port: 5353, Protocol: "UDP", TargetPort: intstr.FromString("dns")}}
 		}), ""},
 		{
@@ -55,12 +55,12 @@ func TestExpose(t *testing.T) {
 				s.Selector = map[string]string{"tier": "web"}
 			}), "",
 		},
-		{"a headless one needs no port", "--cluster-ip None", demo(), service(func(s *corev1.ServiceSpec) { s.Ports, s.ClusterIP = nil, "None" }), ""},
-		{"others do", "", demo(), corev1.ServiceSpec{}, "no container of cloneset/demo names a port: name one with --port"},
-		{"a selector that a Service can't have", "--port 80", demo(func(set *appsv1beta1.CloneSet) {
+		{"a headless Service needs no port", "--cluster-ip None", demo(), service(func(s *corev1.ServiceSpec) { s.Ports, s.ClusterIP = nil, "None" }), ""},
+		{"other Services need a port", "", demo(), corev1.ServiceSpec{}, "no container of cloneset/demo declares a port: set --port"},
+		{"an invalid selector for a Service", "--port 80", demo(func(set *appsv1beta1.CloneSet) {
 			set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Exists"}}
 		}), corev1.ServiceSpec{}, "cloneset/demo selects its pods by matchExpressions"},
-		{"labels that can't be read", "--port 80 --labels a", demo(), corev1.ServiceSpec{}, "--labels=a: write KEY=VALUE"},
+		{"invalid labels", "--port 80 --labels a", demo(), corev1.ServiceSpec{}, "--labels=a: write KEY=VALUE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +81,7 @@ func TestExpose(t *testing.T) {
 
 func TestExposeServesEachKind(t *testing.T) {
 	t.Parallel()
-	for typed, set := range map[string]client.Object{"asts": stateful(), "ads": daemons()} {
+	for typed, set := range map[string]client.Object{"asts": statefulSet(), "ads": daemonSet()} {
 		k := newCluster(t, set)
 		out, err := run(t, k, "expose", typed, "demo", "--port", "80", "--labels", "team=a", "--dry-run=client", "-o", "yaml")
 		require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 )
 
 // kubectlServes reports whether kubectl has a command, such as "rollout status", for a kind.
-func kubectlServes(command string, of schema.GroupKind) bool {
+func kubectlServes(command string, kind schema.GroupKind) bool {
 	var kinds []string
 	switch command {
 	case "scaledown":
@@ -25,11 +25,12 @@ func kubectlServes(command string, of schema.GroupKind) bool {
 			"Deployment.apps", "StatefulSet.apps", "DaemonSet.apps", "ReplicaSet.apps", "ReplicationController", "Pod", "Job.batch", "CronJob.batch",
 		}
 	}
-	return slices.Contains(kinds, of.String())
+	return slices.Contains(kinds, kind.String())
 }
 
-// instead returns the alternative to a command for an object that the command doesn't serve. name is the object's name on the command line.
-func instead(command, name string, object *unstructured.Unstructured) string {
+// suggestionFor returns the alternative to a command for an object that the command doesn't serve. name is the object's name on the command
+// line.
+func suggestionFor(command, name string, object *unstructured.Unstructured) string {
 	if kubectlServes(command, object.GroupVersionKind().GroupKind()) {
 		return "try kubectl " + command + " " + name
 	}
@@ -38,13 +39,13 @@ func instead(command, name string, object *unstructured.Unstructured) string {
 		if _, scales, _ := unstructured.NestedInt64(object.Object, "spec", "replicas"); !scales {
 			return "it has no replicas"
 		}
-		return "kubectl scale makes it smaller"
+		return "use kubectl scale to make it smaller"
 	case "rollout status":
 		return "kubectl get " + name + " --watch shows its status"
 	case "rollout history":
 		return "kubectl describe " + name + " shows its status, and kubectl get controllerrevisions the revisions of all workloads"
 	case "rollout undo":
-		return "kubectl apply -f FILE, with its former manifest, rolls it back"
+		return "kubectl apply -f FILE with its previous manifest rolls it back"
 	case "expose":
 		create := fmt.Sprintf("kubectl create service clusterip %s --tcp=PORT:TARGET-PORT", object.GetName())
 		if pods := selected(object); pods != "" {

@@ -16,7 +16,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 )
 
 // facts holds what verbs need to know about a workload of any kind.
@@ -184,19 +184,19 @@ func (f *facts) keep(w workload, partition string, kept int, err error) {
 	}
 }
 
-// goal returns how many pods have to be updated. The partition applies to all pods, and those on nodes that the update isn't for are among
-// those that it keeps.
-func (f facts) goal(ctx context.Context, c client.Reader, w workload) (int32, error) {
+// desiredUpdated returns how many pods have to be updated. The partition applies to all pods, and those on nodes that the update isn't for
+// are among those that it keeps.
+func (f facts) desiredUpdated(ctx context.Context, c client.Reader, w workload) (int32, error) {
 	goal := f.want - f.kept
 	if f.only == nil {
 		return goal, nil
 	}
-	n, err := f.chosen(ctx, c, w)
+	n, err := f.selectedNodes(ctx, c, w)
 	return min(goal, n), err
 }
 
-// chosen counts the nodes that the update is for and that have a pod of the workload.
-func (f facts) chosen(ctx context.Context, c client.Reader, w workload) (int32, error) {
+// selectedNodes counts the nodes that the update is for and that have a pod of the workload.
+func (f facts) selectedNodes(ctx context.Context, c client.Reader, w workload) (int32, error) {
 	on, err := metav1.LabelSelectorAsSelector(f.only)
 	if err != nil {
 		return 0, fmt.Errorf("%s: selector of the update: %w", w.id(), err)
@@ -208,7 +208,7 @@ func (f facts) chosen(ctx context.Context, c client.Reader, w workload) (int32, 
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := c.List(ctx, nodes, client.MatchingLabelsSelector{Selector: on}); err != nil {
-		return 0, fmt.Errorf("%s is updated on nodes with labels %s: list these: %w", w.id(), on, err)
+		return 0, fmt.Errorf("%s is updated only on nodes with labels %s: list nodes: %w", w.id(), on, err)
 	}
 	chosen := map[string]bool{}
 	for i := range nodes.Items {

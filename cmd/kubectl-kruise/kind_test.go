@@ -18,8 +18,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// stateful returns a StatefulSet with 5 pods whose rollout is complete.
-func stateful(change ...func(*appsv1beta1.StatefulSet)) *appsv1beta1.StatefulSet {
+// statefulSet returns a StatefulSet with 5 pods whose rollout is complete.
+func statefulSet(change ...func(*appsv1beta1.StatefulSet)) *appsv1beta1.StatefulSet {
 	set := &appsv1beta1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1beta1", Kind: "StatefulSet"},
 		ObjectMeta: demo().ObjectMeta,
@@ -41,8 +41,8 @@ func stateful(change ...func(*appsv1beta1.StatefulSet)) *appsv1beta1.StatefulSet
 	return set
 }
 
-// daemons returns a DaemonSet on 5 nodes whose rollout is complete.
-func daemons(change ...func(*appsv1beta1.DaemonSet)) *appsv1beta1.DaemonSet {
+// daemonSet returns a DaemonSet on 5 nodes whose rollout is complete.
+func daemonSet(change ...func(*appsv1beta1.DaemonSet)) *appsv1beta1.DaemonSet {
 	set := &appsv1beta1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1beta1", Kind: "DaemonSet"},
 		ObjectMeta: demo().ObjectMeta,
@@ -64,11 +64,11 @@ func daemons(change ...func(*appsv1beta1.DaemonSet)) *appsv1beta1.DaemonSet {
 	return set
 }
 
-// recall returns a revision of a set, as its controller writes it.
-func recall(t *testing.T, of client.Object, number int64, image string) client.Object {
+// revisionFrom returns a revision of a set, as its controller writes it.
+func revisionFrom(t *testing.T, owner client.Object, number int64, image string) client.Object {
 	t.Helper()
-	r := made(t, number, image, "")
-	r.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(of, of.GetObjectKind().GroupVersionKind())}
+	r := newRevision(t, number, image, "")
+	r.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GetObjectKind().GroupVersionKind())}
 	return r
 }
 
@@ -76,8 +76,8 @@ func recall(t *testing.T, of client.Object, number int64, image string) client.O
 func TestVerbsServeEachKind(t *testing.T) {
 	t.Parallel()
 	olderSet, olderDaemons := &appsv1alpha1.StatefulSet{}, &appsv1alpha1.DaemonSet{}
-	require.NoError(t, appsv1alpha1.StatefulSetFromHub(t.Context(), stateful(), olderSet))
-	require.NoError(t, appsv1alpha1.DaemonSetFromHub(t.Context(), daemons(), olderDaemons))
+	require.NoError(t, appsv1alpha1.StatefulSetFromHub(t.Context(), statefulSet(), olderSet))
+	require.NoError(t, appsv1alpha1.DaemonSetFromHub(t.Context(), daemonSet(), olderDaemons))
 	olderSet.TypeMeta = metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "StatefulSet"}
 	olderDaemons.TypeMeta = metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "DaemonSet"}
 	for _, c := range []struct {
@@ -87,19 +87,19 @@ func TestVerbsServeEachKind(t *testing.T) {
 		noun, id string
 	}{
 		{"clone", demo(), "cloneset.apps.kruise.io/demo", "cloneset", "cloneset/demo"},
-		{"asts", stateful(), "statefulset.apps.kruise.io/demo", "statefulset", "asts/demo"},
+		{"asts", statefulSet(), "statefulset.apps.kruise.io/demo", "statefulset", "asts/demo"},
 		{"statefulsets.v1alpha1.apps.kruise.io", olderSet, "statefulset.apps.kruise.io/demo", "statefulset", "asts/demo"},
-		{"daemon", daemons(), "daemonset.apps.kruise.io/demo", "daemonset", "ads/demo"},
+		{"daemon", daemonSet(), "daemonset.apps.kruise.io/demo", "daemonset", "ads/demo"},
 		{"daemonsets.v1alpha1.apps.kruise.io", olderDaemons, "daemonset.apps.kruise.io/demo", "daemonset", "ads/demo"},
 	} {
 		t.Run(c.typed, func(t *testing.T) {
 			t.Parallel()
-			s := newCluster(t, c.set, recall(t, c.set, 1, "nginx:0"), recall(t, c.set, 3, "nginx:1"))
+			s := newCluster(t, c.set, revisionFrom(t, c.set, 1, "nginx:0"), revisionFrom(t, c.set, 3, "nginx:1"))
 			for _, step := range []struct{ verb, flags, want string }{
 				{"rollout status", "--revision 3", c.noun + ` "demo" successfully rolled out`},
 				{"rollout history", "", c.printed + "\nREVISION  CHANGE-CAUSE\n1         <none>\n3         <none>\n"},
 				{"rollout pause", "", c.printed + " paused\n"},
-				{"rollout undo", "--to-revision 1", "Note: " + c.id + " is paused: pods are updated after kubectl kruise rollout resume " + c.id},
+				{"rollout undo", "--to-revision 1", "Note: " + c.id + " is paused: to update pods, run kubectl kruise rollout resume " + c.id},
 				{"rollout resume", "", c.printed + " resumed\n"},
 				{"rollout restart", "", c.printed + " restarted\n"},
 				{"set image", "sidecar=proxy:2", c.printed + " image updated\n"},
@@ -130,7 +130,7 @@ func TestVerbsServeEachKind(t *testing.T) {
 			for _, o := range []map[string]any{before, set.Object} {
 				unstructured.RemoveNestedField(o, "spec", "template")
 			}
-			require.Empty(t, cmp.Diff(before["spec"], set.Object["spec"]), "nothing but the template has changed")
+			require.Empty(t, cmp.Diff(before["spec"], set.Object["spec"]), "only the template has changed")
 		})
 	}
 }
@@ -139,8 +139,8 @@ func TestNativeKindsAreSentToKubectl(t *testing.T) {
 	t.Parallel()
 	native := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default"}}
 	for _, typed := range []string{"statefulset.apps", "statefulsets.v1.apps"} {
-		_, err := run(t, newCluster(t, native, stateful()), "rollout", "undo", typed+"/demo")
-		require.ErrorContains(t, err, "statefulsets/demo is of group apps: try kubectl rollout undo statefulsets/demo; for one of apps.kruise.io write asts/demo")
+		_, err := run(t, newCluster(t, native, statefulSet()), "rollout", "undo", typed+"/demo")
+		require.ErrorContains(t, err, "statefulsets/demo is in group apps: try kubectl rollout undo statefulsets/demo; for one in apps.kruise.io, write asts/demo")
 	}
 }
 
@@ -155,21 +155,21 @@ func TestStatusOfStatefulSets(t *testing.T) {
 		set       *appsv1beta1.StatefulSet
 		out, fail string
 	}{
-		{"pods are to be updated", stateful(behind), `Waiting for statefulset "demo" rollout to finish: 3 of 5 new pods have been updated...`, ""},
-		{"the partition is reached", stateful(behind, keep(2)), "partitioned roll out complete: 3 new pods have been updated...", ""},
-		{"a partition above the replicas keeps all", stateful(behind, keep(9)), "partitioned roll out complete: 3 new pods", ""},
-		{"paused midway", stateful(behind, func(set *appsv1beta1.StatefulSet) {
+		{"pods are to be updated", statefulSet(behind), `Waiting for statefulset "demo" rollout to finish: 3 of 5 new pods have been updated...`, ""},
+		{"the partition is reached", statefulSet(behind, keep(2)), "partitioned roll out complete: 3 new pods have been updated...", ""},
+		{"a partition above the replicas keeps all", statefulSet(behind, keep(9)), "partitioned roll out complete: 3 new pods", ""},
+		{"paused midway", statefulSet(behind, func(set *appsv1beta1.StatefulSet) {
 			set.Spec.UpdateStrategy.RollingUpdate.Paused = true
 		}), "paused, until kubectl kruise rollout resume asts/demo", ""},
-		{"OnDelete has nothing to follow", stateful(func(set *appsv1beta1.StatefulSet) {
+		{"OnDelete has nothing to follow", statefulSet(func(set *appsv1beta1.StatefulSet) {
 			set.Spec.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
-		}), "", "kubectl get asts demo shows how many have"},
-		{"a temporary failure is reported", stateful(behind, func(set *appsv1beta1.StatefulSet) {
+		}), "", "kubectl get asts demo shows how many are updated"},
+		{"a temporary failure is reported", statefulSet(behind, func(set *appsv1beta1.StatefulSet) {
 			set.Status.Conditions = []appsv1beta1.WorkloadCondition{{
 				Type: appsv1beta1.WorkloadFailedCreatePod, Status: "True", Reason: "WriteFailed", Message: "exceeded quota",
 			}}
 		}), "3 of 5 new pods have been updated; exceeded quota...", ""},
-		{"PVCs that can't follow fail", stateful(behind, func(set *appsv1beta1.StatefulSet) {
+		{"PVCs that can't follow fail", statefulSet(behind, func(set *appsv1beta1.StatefulSet) {
 			set.Status.Conditions = []appsv1beta1.WorkloadCondition{{
 				Type: appsv1beta1.WorkloadFailedUpdatePod, Status: "True", Reason: "FailedUpdatePVC", Message: "class fast can't grow",
 			}}
@@ -208,17 +208,17 @@ func TestStatusOfDaemonSets(t *testing.T) {
 		set       *appsv1beta1.DaemonSet
 		out, fail string
 	}{
-		{"pods are to be updated", daemons(counts(3, 5)), `Waiting for daemonset "demo" rollout to finish: 3 of 5 new pods have been updated...`, ""},
-		{"pods are to be available", daemons(counts(5, 4)), "4 of 5 pods are available", ""},
-		{"a partition in percent rounds down", daemons(counts(4, 5), keep("39%")), "partitioned roll out complete: 4 new pods", ""},
-		{"a partition above the nodes keeps all", daemons(counts(0, 5), keep("7")), "partitioned roll out complete: 0 new pods", ""},
-		{"an invalid partition is reported", daemons(keep("-1")), "", "ads/demo: partition"},
-		{"nodes that the update is not for are not waited for", daemons(counts(2, 5), canary), "partitioned roll out complete: 2 new pods", ""},
-		{"those that it is for are", daemons(counts(1, 5), canary), "1 of 2 new pods have been updated", ""},
-		{"a partition counts the others among those that it keeps", daemons(counts(1, 5), canary, keep("4")), "partitioned roll out complete: 1 new pods", ""},
-		{"OnDelete has nothing to follow", daemons(func(set *appsv1beta1.DaemonSet) {
+		{"pods are to be updated", daemonSet(counts(3, 5)), `Waiting for daemonset "demo" rollout to finish: 3 of 5 new pods have been updated...`, ""},
+		{"pods are to be available", daemonSet(counts(5, 4)), "4 of 5 pods are available", ""},
+		{"a partition in percent rounds down", daemonSet(counts(4, 5), keep("39%")), "partitioned roll out complete: 4 new pods", ""},
+		{"a partition above the nodes keeps all", daemonSet(counts(0, 5), keep("7")), "partitioned roll out complete: 0 new pods", ""},
+		{"an invalid partition is reported", daemonSet(keep("-1")), "", "ads/demo: partition"},
+		{"nodes outside the selector of the update do not count", daemonSet(counts(2, 5), canary), "partitioned roll out complete: 2 new pods", ""},
+		{"nodes inside the selector of the update count", daemonSet(counts(1, 5), canary), "1 of 2 new pods have been updated", ""},
+		{"a partition includes nodes outside the selector", daemonSet(counts(1, 5), canary, keep("4")), "partitioned roll out complete: 1 new pods", ""},
+		{"OnDelete has nothing to follow", daemonSet(func(set *appsv1beta1.DaemonSet) {
 			set.Spec.UpdateStrategy.Type = appsv1beta1.DaemonSetOnDelete
-		}), "", "kubectl get ads demo shows how many have"},
+		}), "", "kubectl get ads demo shows how many are updated"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -249,7 +249,7 @@ func TestStatusOfDaemonSets(t *testing.T) {
 
 func TestNotesNameWhyDaemonsAreNotUpdated(t *testing.T) {
 	t.Parallel()
-	set := daemons(func(set *appsv1beta1.DaemonSet) {
+	set := daemonSet(func(set *appsv1beta1.DaemonSet) {
 		set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.DaemonSetRollingUpdateStrategy{
 			Type: appsv1beta1.DaemonSetInPlaceIfPossible, Partition: new(intstr.FromString("50%")),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "yes"}},
@@ -257,7 +257,7 @@ func TestNotesNameWhyDaemonsAreNotUpdated(t *testing.T) {
 	})
 	out, err := run(t, newCluster(t, set), "rollout", "restart", "ads/demo")
 	require.NoError(t, err)
-	require.Contains(t, out, "ads/demo has partition 50%: so many pods are not updated")
-	require.Contains(t, out, "ads/demo is updated on nodes with labels canary=yes: pods on others are not updated")
-	require.Contains(t, out, "2 containers of ads/demo got the variable KRUISE_RESTARTED_AT")
+	require.Contains(t, out, "ads/demo has partition 50%: that many pods are not updated")
+	require.Contains(t, out, "ads/demo is updated only on nodes with labels canary=yes")
+	require.Contains(t, out, "2 container(s) of ads/demo got the variable KRUISE_RESTARTED_AT")
 }

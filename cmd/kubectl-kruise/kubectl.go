@@ -51,11 +51,11 @@ func kubectlCommands(open func() (conn, error)) []*cobra.Command {
 		kubectlCommand("exec", "Run a command in a container: kubectl exec"),
 		createCommand(open))
 	for verb, where := range map[string]string{
-		"generate-docs": "the docs are in docs/operate/kubectl-kruise.md, and --help prints those of a command",
+		"generate-docs": "see docs/operate/kubectl-kruise.md, or run a command with --help",
 		"alpha":         "it has no commands",
 		"top":           "run kubectl top pods -l SELECTOR, with the selector of the workload",
 	} {
-		out = append(out, goneCommand(verb, where))
+		out = append(out, removedCommand(verb, where))
 	}
 	return out
 }
@@ -73,7 +73,7 @@ func kubectlCommand(name, short string) *cobra.Command {
 func kubectl(cmd *cobra.Command, words, args []string) error {
 	path, err := exec.LookPath("kubectl")
 	if err != nil {
-		return fmt.Errorf("%s is run by kubectl: put it into your PATH: %w", cmd.CommandPath(), err)
+		return fmt.Errorf("%s runs kubectl: put kubectl in your PATH: %w", cmd.CommandPath(), err)
 	}
 	run := exec.CommandContext(cmd.Context(), path, slices.Concat(words, args)...) //nolint:gosec // These are the user's own arguments.
 	run.Stdin, run.Stdout, run.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -96,7 +96,7 @@ func createCommand(open func() (conn, error)) *cobra.Command {
 		}
 		switch {
 		case first == "containerrecreaterequest":
-			return errors.New("create ContainerRecreateRequest is not here: write a manifest as docs/kinds/containerrecreaterequest.md shows, and " +
+			return errors.New("create ContainerRecreateRequest is not supported: write a manifest as docs/kinds/containerrecreaterequest.md shows, and " +
 				"run kubectl create -f FILE")
 		case fromCron(args):
 			return createFromCron(cmd, open, args)
@@ -173,12 +173,12 @@ func createBroadcastJob(cmd *cobra.Command, args []string) error {
 	return kubectl(cmd, []string{"create"}, rest)
 }
 
-// goneCommand stands for a verb of OpenKruise's plugin that doesn't exist here. Its error says what replaces it.
-func goneCommand(verb, where string) *cobra.Command {
+// removedCommand stands for a verb of OpenKruise's plugin that doesn't exist here. Its error says what replaces it.
+func removedCommand(verb, where string) *cobra.Command {
 	return &cobra.Command{
-		Use: verb, Short: "Not here: " + where, Hidden: true, DisableFlagParsing: true,
+		Use: verb, Short: "Not supported: " + where, Hidden: true, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return fmt.Errorf("%s is not here: %s", cmd.CommandPath(), where)
+			return fmt.Errorf("%s is not supported: %s", cmd.CommandPath(), where)
 		},
 	}
 }
@@ -186,4 +186,4 @@ func goneCommand(verb, where string) *cobra.Command {
 // kubectlError is kubectl's exit code. kubectl has already printed the error.
 type kubectlError int
 
-func (e kubectlError) Error() string { return fmt.Sprintf("kubectl ended with exit code %d", int(e)) }
+func (e kubectlError) Error() string { return fmt.Sprintf("kubectl exited with code %d", int(e)) }

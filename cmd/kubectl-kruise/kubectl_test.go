@@ -83,7 +83,7 @@ func TestExitCodeOfKubectl(t *testing.T) {
 func TestKubectlIsNeeded(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := run(t, hub(t), "get", "clone")
-	require.ErrorContains(t, err, "kubectl kruise get is run by kubectl: put it into your PATH")
+	require.ErrorContains(t, err, "kubectl kruise get runs kubectl: put kubectl in your PATH")
 }
 
 func TestVerbsOfOpenKruiseThatAreNotHere(t *testing.T) {
@@ -94,24 +94,24 @@ func TestVerbsOfOpenKruiseThatAreNotHere(t *testing.T) {
 		&batchv1.CronJob{ObjectMeta: demo().ObjectMeta}, &corev1.ConfigMap{ObjectMeta: demo().ObjectMeta},
 	}
 	for typed, says := range map[string]string{
-		"-n shop create ContainerRecreateRequest demo":           "create ContainerRecreateRequest is not here: write a manifest",
+		"-n shop create ContainerRecreateRequest demo":           "create ContainerRecreateRequest is not supported: write a manifest",
 		"create broadcastJob --image busybox":                    "the name is missing: create broadcastjob NAME --image IMAGE",
 		"create broadcastJob demo -n shop -- sleep 1":            "--image is missing",
 		"create broadcastjob demo --from=cronjob/daily":          "--from=cronjob/daily: a BroadcastJob is made from an AdvancedCronJob",
-		"create ContainerRecreateRequest demo --pod demo-a":      "create ContainerRecreateRequest is not here: write a manifest",
+		"create ContainerRecreateRequest demo --pod demo-a":      "create ContainerRecreateRequest is not supported: write a manifest",
 		"rollout approve rollout/demo":                           `"currentStepState":"StepReady"}}}', or with blueGreenStatus instead of canaryStatus if its strategy is blueGreen`,
-		"generate-docs":                                          "kubectl kruise generate-docs is not here",
-		"alpha":                                                  "kubectl kruise alpha is not here",
-		"top clone":                                              "kubectl kruise top is not here: run kubectl top pods",
+		"generate-docs":                                          "kubectl kruise generate-docs is not supported",
+		"alpha":                                                  "kubectl kruise alpha is not supported",
+		"top clone":                                              "kubectl kruise top is not supported: run kubectl top pods",
 		"migrate StatefulSet --from StatefulSet --src-name demo": "name the kind to migrate to: CloneSet",
-		"migrate CloneSet --from ReplicaSet --src-name demo":     "--from=ReplicaSet: only from a Deployment",
-		"scaledown deployment/demo --pods demo-a":                "not deployments/demo: kubectl scale makes it smaller",
+		"migrate CloneSet --from ReplicaSet --src-name demo":     "--from=ReplicaSet: must be Deployment",
+		"scaledown deployment/demo --pods demo-a":                "not deployments/demo: use kubectl scale to make it smaller",
 		"scaledown configmap/demo --pods demo-a":                 "not configmaps/demo: it has no replicas",
 		"rollout status deployment/demo":                         "not deployments/demo: try kubectl rollout status deployments/demo",
-		"rollout pause statefulset.apps/demo":                    "of group apps: kubectl edit statefulsets/demo changes it; for one of apps.kruise.io write asts/demo",
+		"rollout pause statefulset.apps/demo":                    "in group apps: kubectl edit statefulsets/demo changes it; for one in apps.kruise.io, write asts/demo",
 		"rollout status ud/demo":                                 "not uniteddeployments/demo: kubectl get uniteddeployments/demo --watch shows its status",
 		"rollout history ud/demo":                                "not uniteddeployments/demo: kubectl describe uniteddeployments/demo shows its status, and",
-		"rollout undo ud/demo":                                   "not uniteddeployments/demo: kubectl apply -f FILE, with its former manifest, rolls it back",
+		"rollout undo ud/demo":                                   "not uniteddeployments/demo: kubectl apply -f FILE with its previous manifest rolls it back",
 		"rollout pause ud/demo":                                  "not uniteddeployments/demo: kubectl edit uniteddeployments/demo changes it",
 		"rollout restart ud/demo":                                "not uniteddeployments/demo: kubectl edit uniteddeployments/demo changes it",
 		"set image ud/demo app=nginx:2":                          "not uniteddeployments/demo: kubectl edit uniteddeployments/demo changes it",

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/option"
+	"github.com/flotilla-io/flotilla/pkg/manager/option"
 )
 
 func main() {
@@ -88,9 +88,9 @@ func (e errOf) Write(p []byte) (int, error) { return e.cmd.ErrOrStderr().Write(p
 func root(open connect) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubectl-kruise",
-		Short: "Work with Flotilla: clusters of a fleet and the workloads in them",
-		Long: "Work with Flotilla: clusters of a fleet and the workloads in them.\n\n" +
-			"As a kubectl plugin it is called \"kubectl kruise\". It uses the kubeconfig that kubectl uses.",
+		Short: "Manage the clusters of a Flotilla fleet and the workloads in them",
+		Long: "Manage the clusters of a Flotilla fleet and the workloads in them.\n\n" +
+			"As a kubectl plugin, it is called \"kubectl kruise\". It uses the same kubeconfig as kubectl.",
 		Version:       option.Version,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kruise"},
 		SilenceUsage:  true,
@@ -105,10 +105,10 @@ func root(open connect) *cobra.Command {
 	})
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // Help must not depend on the user's environment.
-	cmd.PersistentFlags().BoolVar(&strict, "warnings-as-errors", false, "fail if the server gave a warning")
+	cmd.PersistentFlags().BoolVar(&strict, "warnings-as-errors", false, "fail if the server returns a warning")
 	cmd.PersistentPostRunE = func(*cobra.Command, []string) error {
 		if n := warnings.WarningCount(); strict && n > 0 {
-			return fmt.Errorf("--warnings-as-errors: the server gave %d of them", n)
+			return fmt.Errorf("--warnings-as-errors: warnings from the server: %d", n)
 		}
 		return nil
 	}
@@ -141,8 +141,8 @@ func refuseUnknown(cmd *cobra.Command) {
 			}
 			return unknown(c, args[0])
 		}
-		c.SetFlagErrorFunc(func(of *cobra.Command, err error) error {
-			if name := of.Flags().Arg(0); of == c && name != "" { // The flag belongs to the command that was meant.
+		c.SetFlagErrorFunc(func(sub *cobra.Command, err error) error {
+			if name := sub.Flags().Arg(0); sub == c && name != "" { // The flag belongs to the command that was meant.
 				return unknown(c, name)
 			}
 			return err
@@ -157,16 +157,16 @@ func refuseUnknownTopics(root *cobra.Command) {
 			continue
 		}
 		c.Run, c.RunE = nil, func(_ *cobra.Command, args []string) error {
-			of, rest, err := root.Find(args)
-			if of.HasSubCommands() && len(rest) > 0 {
-				return unknown(of, rest[0])
+			found, rest, err := root.Find(args)
+			if found.HasSubCommands() && len(rest) > 0 {
+				return unknown(found, rest[0])
 			}
 			if err != nil {
 				return err
 			}
-			of.InitDefaultHelpFlag()
-			of.InitDefaultVersionFlag()
-			return of.Help()
+			found.InitDefaultHelpFlag()
+			found.InitDefaultVersionFlag()
+			return found.Help()
 		}
 	}
 }
@@ -181,8 +181,8 @@ func unknown(group *cobra.Command, name string) error {
 		}
 	}
 	near := ""
-	if is := group.SuggestionsFor(name); len(is) > 0 {
-		near = ": did you mean " + strings.Join(is, " or ")
+	if similar := group.SuggestionsFor(name); len(similar) > 0 {
+		near = ": did you mean " + strings.Join(similar, " or ")
 	}
-	return fmt.Errorf("unknown command %q for %q%s; there are %s", name, group.CommandPath(), near, strings.Join(has, ", "))
+	return fmt.Errorf("unknown command %q for %q%s; available commands: %s", name, group.CommandPath(), near, strings.Join(has, ", "))
 }

@@ -115,19 +115,19 @@ func TestHelp(t *testing.T) {
 func TestUnknownCommandsFail(t *testing.T) {
 	t.Parallel()
 	for typed, says := range map[string]string{
-		"cluster drain east":         `unknown command "drain" for "kubectl kruise cluster"; there are accept, list, taint, token`,
-		"cluster drain east --force": `unknown command "drain" for "kubectl kruise cluster"; there are`,
-		"cluster -n shop drain":      `unknown command "drain" for "kubectl kruise cluster"; there are`,
+		"cluster drain east":         `unknown command "drain" for "kubectl kruise cluster"; available commands: accept, list, taint, token`,
+		"cluster drain east --force": `unknown command "drain" for "kubectl kruise cluster"; available commands: `,
+		"cluster -n shop drain":      `unknown command "drain" for "kubectl kruise cluster"; available commands: `,
 		"cluster --force":            "unknown flag: --force",
-		"rollout statuss":            `unknown command "statuss" for "kubectl kruise rollout": did you mean status; there are history, pause,`,
-		"set imag clone/demo a=b":    `unknown command "imag" for "kubectl kruise set": did you mean image; there are env,`,
-		"completion powershel":       `unknown command "powershel" for "kubectl kruise completion": did you mean powershell; there are bash,`,
-		"migrate chek":               "name the kind to migrate to: CloneSet; kubectl kruise migrate check looks at the cluster",
+		"rollout statuss":            `unknown command "statuss" for "kubectl kruise rollout": did you mean status; available commands: history, pause,`,
+		"set imag clone/demo a=b":    `unknown command "imag" for "kubectl kruise set": did you mean image; available commands: env,`,
+		"completion powershel":       `unknown command "powershel" for "kubectl kruise completion": did you mean powershell; available commands: bash,`,
+		"migrate chek":               "name the kind to migrate to: CloneSet; to check the cluster, run kubectl kruise migrate check",
 		"clusters list":              `unknown command "clusters" for "kubectl kruise"`,
 		"rollout status --force":     "unknown flag: --force",
-		"help nonsense":              `unknown command "nonsense" for "kubectl kruise"; there are`,
-		"help clustr":                `unknown command "clustr" for "kubectl kruise": did you mean cluster; there are`,
-		"help cluster drain":         `unknown command "drain" for "kubectl kruise cluster"; there are accept, list, taint, token`,
+		"help nonsense":              `unknown command "nonsense" for "kubectl kruise"; available commands: `,
+		"help clustr":                `unknown command "clustr" for "kubectl kruise": did you mean cluster; available commands: `,
+		"help cluster drain":         `unknown command "drain" for "kubectl kruise cluster"; available commands: accept, list, taint, token`,
 	} {
 		_, err := run(t, hub(t), strings.Fields(typed)...)
 		require.ErrorContains(t, err, says, typed)
@@ -183,7 +183,7 @@ func TestAccept(t *testing.T) {
 	require.True(t, mc.Spec.Accepted)
 	got, err = run(t, c, "cluster", "accept", "new")
 	require.NoError(t, err)
-	require.Equal(t, "member cluster new is accepted already\n", got)
+	require.Equal(t, "member cluster new is already accepted\n", got)
 }
 
 func TestTaint(t *testing.T) {
@@ -201,11 +201,11 @@ func TestTaint(t *testing.T) {
 		{args: []string{"upgrade:Evict", "upgrade:NoPlace-"}, want: []string{"gpu:NoNewPlace", "upgrade:Evict"}, out: "member cluster east tainted\n"},
 		{args: []string{"upgrade-", "gpu-"}, out: "member cluster east untainted\n"},
 		{args: []string{"gpu-"}, out: "member cluster east unchanged\n"},
-		{args: []string{"gpu"}, err: `the effect is "", want one of NoNewPlace, NoPlace, Evict`},
-		{args: []string{"gpu:NoSchedule"}, err: `the effect is "NoSchedule"`},
-		{args: []string{"gpu:Evicted-"}, err: `the effect is "Evicted"`},
-		{args: []string{"gpu=a100-"}, err: "want KEY[=VALUE]:EFFECT"},
-		{args: []string{":Evict"}, err: "want KEY[=VALUE]:EFFECT"},
+		{args: []string{"gpu"}, err: `the effect "" must be NoNewPlace, NoPlace or Evict`},
+		{args: []string{"gpu:NoSchedule"}, err: `the effect "NoSchedule"`},
+		{args: []string{"gpu:Evicted-"}, err: `the effect "Evicted"`},
+		{args: []string{"gpu=a100-"}, err: "must be KEY[=VALUE]:EFFECT"},
+		{args: []string{":Evict"}, err: "must be KEY[=VALUE]:EFFECT"},
 		{err: "requires at least 2 arg(s)"},
 	} {
 		out, err := run(t, c, append([]string{"cluster", "taint", "east"}, step.args...)...)
@@ -224,13 +224,13 @@ func TestTaint(t *testing.T) {
 		require.Equal(t, step.want, got, "%s", step.args)
 	}
 	_, err := run(t, c, "cluster", "taint", "nowhere", "gpu:Evict")
-	require.ErrorContains(t, err, "create a MemberCluster of that name first")
+	require.ErrorContains(t, err, "create a MemberCluster with that name first")
 }
 
 func TestToken(t *testing.T) {
 	t.Parallel()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east"}}
-	former := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-east", Namespace: "fleet-east", UID: "former"}}
+	previous := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-east", Namespace: "fleet-east", UID: "former"}}
 	for _, c := range []struct {
 		name    string
 		objects []client.Object
@@ -239,7 +239,7 @@ func TestToken(t *testing.T) {
 		err     string
 	}{
 		{
-			"it prints the token and the command",
+			"the token and the command are printed",
 			[]client.Object{cluster("east", nil), namespace},
 			[]string{"east"},
 			[]string{"for one join", "--set hub.url=https://hub.example:6443", "--set hub.cluster=east", "--set hub.token=fake-token", "    -----BEGIN CERTIFICATE-----", "--set hub.caHash=sha256:"},
@@ -247,7 +247,7 @@ func TestToken(t *testing.T) {
 		},
 		{
 			"the account is recreated, so that an earlier token is invalid",
-			[]client.Object{cluster("east", nil), namespace, former},
+			[]client.Object{cluster("east", nil), namespace, previous},
 			[]string{"east", "-o", "token"},
 			[]string{"fake-token"},
 			"",
@@ -263,12 +263,12 @@ func TestToken(t *testing.T) {
 		{"a cluster that is not accepted must be accepted first", []client.Object{
 			cluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }),
 		}, []string{"east"}, nil, "run kubectl kruise cluster accept east"},
-		{"a push cluster needs none", []client.Object{
+		{"a push cluster needs no token", []client.Object{
 			cluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Mode = fleetv1alpha1.ModePush }),
 		}, []string{"east"}, nil, "needs no token"},
 		{"a hub whose manager is down is reported", []client.Object{cluster("east", nil)}, []string{"east", "--wait", "1ms"}, nil, "manager running?"},
 		{"a short lifetime is refused", nil, []string{"east", "--ttl", "1m"}, nil, "--ttl=1m0s"},
-		{"an address without https is refused", nil, []string{"east", "--hub-url", "http://hub"}, nil, "write https://host:port"},
+		{"an address without https is refused", nil, []string{"east", "--hub-url", "http://hub"}, nil, "must be https://host:port"},
 		{"an address with a user is refused", nil, []string{"east", "--hub-url", "https://me:secret@hub:6443"}, nil, "without user"},
 		{"an address with a query is refused", nil, []string{"east", "--hub-url", "https://hub:6443?token=secret"}, nil, "without user, query"},
 		{"another output is refused", nil, []string{"east", "-o", "yaml"}, nil, "--output=yaml"},
@@ -289,7 +289,7 @@ func TestToken(t *testing.T) {
 			}
 			account := &corev1.ServiceAccount{}
 			require.NoError(t, h.Get(t.Context(), client.ObjectKey{Namespace: "fleet-east", Name: "bootstrap-east"}, account))
-			require.NotEqual(t, former.UID, account.UID)
+			require.NotEqual(t, previous.UID, account.UID)
 			require.Equal(t, "east", account.Labels["fleet.kruise.io/cluster"])
 		})
 	}

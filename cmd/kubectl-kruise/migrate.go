@@ -34,13 +34,13 @@ func migrateCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate CloneSet --from Deployment --src-name NAME [--dst-name NAME]",
 		Short: "Turn a Deployment into a CloneSet, and check a cluster that moves from OpenKruise",
-		Long: "Turn a Deployment into a CloneSet in two steps, while both serve.\n\n" +
-			"With --create, create the CloneSet from the Deployment: with the same selector, template and bounds of updates, and\n" +
-			"without pods; with --copy, with as many. It gets the labels and annotations of the Deployment, except annotations by\n" +
-			"which kubectl, helm and other tools know their own objects.\n\n" +
-			"Without --create, move pods: the CloneSet grows by at most --max-surge, and when its pods are available the Deployment\n" +
-			"shrinks by as many, until --replicas have moved. If it is interrupted, it says how to go on.\n" +
-			"An autoscaler of the Deployment must be deleted before. The empty Deployment is not deleted.",
+		Long: "Turn a Deployment into a CloneSet in two steps, while both serve traffic.\n\n" +
+			"With --create, create the CloneSet from the Deployment, with the same selector, template and update limits, and\n" +
+			"no pods (with --copy: as many as the Deployment). It gets the labels and annotations of the Deployment, except those\n" +
+			"by which kubectl, helm and other tools recognize their own objects.\n\n" +
+			"Without --create, move pods: the CloneSet grows by at most --max-surge, and when its pods are available, the Deployment\n" +
+			"shrinks by the same number, until --replicas pods have moved. If interrupted, the command says how to continue.\n" +
+			"Delete any autoscaler of the Deployment first. The empty Deployment is not deleted.",
 		Example: "  kubectl kruise migrate CloneSet --from Deployment --src-name demo --create\n" +
 			"  kubectl kruise migrate CloneSet --from Deployment --src-name demo --dst-name demo --max-surge 2\n" +
 			"  kubectl kruise migrate check\n" +
@@ -51,12 +51,12 @@ func migrateCommand(open func() (conn, error)) *cobra.Command {
 	f.flags(cmd, "kubectl-migrate")
 	cmd.Flags().StringVar(&f.from, "from", "", "the kind to migrate from: Deployment")
 	cmd.Flags().StringVar(&f.source, "src-name", "", "the name of the Deployment")
-	cmd.Flags().StringVar(&f.destination, "dst-name", "", "the name of the CloneSet; by default that of the Deployment")
+	cmd.Flags().StringVar(&f.destination, "dst-name", "", "the name of the CloneSet; defaults to the Deployment's name")
 	cmd.Flags().BoolVar(&f.make, "create", false, "create the CloneSet")
-	cmd.Flags().BoolVar(&f.copy, "copy", false, "with --create, give it the replicas of the Deployment")
-	cmd.Flags().Int32Var(&f.replicas, "replicas", -1, "how many pods to move; -1 is all")
-	cmd.Flags().Int32Var(&f.surge, "max-surge", 1, "how many pods more than before there may be meanwhile")
-	cmd.Flags().Int32Var(&f.seconds, "timeout-seconds", -1, "how many seconds the move may take; -1 is no limit")
+	cmd.Flags().BoolVar(&f.copy, "copy", false, "with --create, give the CloneSet the Deployment's replicas")
+	cmd.Flags().Int32Var(&f.replicas, "replicas", -1, "how many pods to move; -1 means all")
+	cmd.Flags().Int32Var(&f.surge, "max-surge", 1, "how many extra pods may exist during the move")
+	cmd.Flags().Int32Var(&f.seconds, "timeout-seconds", -1, "how many seconds the move may take; -1 means no limit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := errors.Join(f.complete(cmd), f.check(args)); err != nil {
 			return err
@@ -78,20 +78,20 @@ func migrateCommand(open func() (conn, error)) *cobra.Command {
 func (f *migrateFlags) check(args []string) error {
 	switch {
 	case len(args) != 1 || !strings.EqualFold(args[0], "CloneSet"):
-		return errors.New("name the kind to migrate to: CloneSet; kubectl kruise migrate check looks at the cluster")
+		return errors.New("name the kind to migrate to: CloneSet; to check the cluster, run kubectl kruise migrate check")
 	case !strings.EqualFold(f.from, "Deployment"):
-		return fmt.Errorf("--from=%s: only from a Deployment; StatefulSets and DaemonSets are adopted with their pods, see their docs",
+		return fmt.Errorf("--from=%s: must be Deployment; StatefulSets and DaemonSets are adopted with their pods, see their docs",
 			f.from)
 	case f.source == "":
 		return errors.New("--src-name: name the Deployment")
 	case f.copy && !f.make:
-		return errors.New("--copy is for --create")
+		return errors.New("--copy requires --create")
 	case !f.make && f.dryRun != cmdutil.DryRunNone:
-		return errors.New("--dry-run is for --create: pods are moved step by step")
+		return errors.New("--dry-run requires --create: pods are moved step by step")
 	case f.replicas < -1 || f.replicas == 0:
-		return fmt.Errorf("--replicas=%d: write how many to move, or -1 for all", f.replicas)
+		return fmt.Errorf("--replicas=%d: must be the number of pods to move, or -1 for all", f.replicas)
 	case f.surge < 1:
-		return fmt.Errorf("--max-surge=%d: at least one pod more is needed", f.surge)
+		return fmt.Errorf("--max-surge=%d: must be at least 1", f.surge)
 	}
 	if f.destination == "" {
 		f.destination = f.source
@@ -215,9 +215,9 @@ func (f *migrateFlags) move(cmd *cobra.Command, c conn) error {
 			case err != nil:
 				return false, err
 			case source.replicas != first[0]-done.in:
-				return false, meddled(source, first[0]-done.in)
+				return false, checkUntouched(source, first[0]-done.in)
 			case destination.replicas != first[1]+done.out:
-				return false, meddled(destination, first[1]+done.out)
+				return false, checkUntouched(destination, first[1]+done.out)
 			}
 			s := done.next(want, f.surge, source, destination)
 			if s == (step{}) {
@@ -235,19 +235,19 @@ func (f *migrateFlags) move(cmd *cobra.Command, c conn) error {
 	})
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("stopped: %s has %d pods more and %s %d less, of %d; to go on, scale %s to %d when the new pods are available, "+
-			"and repeat the command with --replicas %d", destination.id(), done.out, source.id(), done.in, want, source.id(), first[0]-done.out,
+		return fmt.Errorf("stopped: %s has grown by %d pods and %s shrunk by %d, of %d; to continue, scale %s to %d when the new pods are available, "+
+			"and rerun the command with --replicas %d", destination.id(), done.out, source.id(), done.in, want, source.id(), first[0]-done.out,
 			want-done.out)
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d pods migrated from %s to %s\n", want, source.id(), destination.id())
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "pods migrated: %d, from %s to %s\n", want, source.id(), destination.id())
 	return err
 }
 
-// meddled returns the error for a size that differs from the one that was written.
-func meddled(s size, expected int32) error {
-	return fmt.Errorf("%s has replicas %d, and not %d as this command left it: another client changes its size, stop that first", s.id(),
+// checkUntouched returns the error for a size that differs from the one that was written.
+func checkUntouched(s size, expected int32) error {
+	return fmt.Errorf("%s has %d replicas, not %d as this command left it: another client changes its size; stop that first", s.id(),
 		s.replicas, expected)
 }
 

@@ -25,11 +25,11 @@ func migrateCheckCommand(open func() (conn, error)) *cobra.Command {
 		Long: "Check a cluster before and after the move from OpenKruise to Flotilla, and print what was found and what to do.\n" +
 			"Nothing is changed.\n\n" +
 			"  Block  Requests fail, or the next step would delete objects. The exit code is 1.\n" +
-			"  Warn   Something will not work, or not as before.\n" +
-			"  Info   What there is.\n\n" +
-			"It reads CRDs, webhook configurations, Services and their endpoints, the managers and node daemons, what helm stores\n" +
-			"about its releases, the objects of OpenKruise's kinds, the workloads of Kubernetes and pending pods, in all\n" +
-			"namespaces. What may not be read is reported as NotChecked.",
+			"  Warn   Something will not work, or will work differently.\n" +
+			"  Info   Information about the cluster.\n\n" +
+			"It reads CRDs, webhook configurations, Services and their endpoints, the managers and node daemons, the Secrets of\n" +
+			"helm releases, objects of OpenKruise's kinds, workloads of Kubernetes and pending pods, in all\n" +
+			"namespaces. What you may not read is reported as NotChecked.",
 		Example: "  kubectl kruise migrate check\n" +
 			"  kubectl kruise migrate check -o json",
 		Args: cobra.NoArgs,
@@ -38,7 +38,7 @@ func migrateCheckCommand(open func() (conn, error)) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		write, ok := map[string]func(io.Writer, checkOutput) error{"": writeTable, "json": writeJSON, "yaml": writeYAML}[format]
 		if !ok {
-			return fmt.Errorf("--output=%s: write json or yaml", format)
+			return fmt.Errorf("--output=%s: must be json or yaml", format)
 		}
 		c, err := open()
 		if err != nil {
@@ -48,7 +48,7 @@ func migrateCheckCommand(open func() (conn, error)) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out, blocking := checkOutput{Findings: found.judge()}, 0
+		out, blocking := checkOutput{Findings: found.findings()}, 0
 		for _, f := range out.Findings {
 			if f.Level == block {
 				out.Blocked = true
@@ -59,7 +59,7 @@ func migrateCheckCommand(open func() (conn, error)) *cobra.Command {
 			return err
 		}
 		if out.Blocked {
-			return fmt.Errorf("%d of %d findings block", blocking, len(out.Findings))
+			return fmt.Errorf("blocking findings: %d of %d", blocking, len(out.Findings))
 		}
 		return nil
 	}
@@ -68,7 +68,7 @@ func migrateCheckCommand(open func() (conn, error)) *cobra.Command {
 
 func writeTable(w io.Writer, out checkOutput) error {
 	if len(out.Findings) == 0 {
-		_, err := fmt.Fprintln(w, "Nothing of OpenKruise was found.")
+		_, err := fmt.Fprintln(w, "OpenKruise was not found.")
 		return err
 	}
 	// Flush writes, and returns the errors.

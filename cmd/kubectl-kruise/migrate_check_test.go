@@ -37,14 +37,14 @@ import (
 
 // crd returns a CRD as OpenKruise's chart installs it: with two versions, of which v1beta1 is the storage version, and a conversion webhook.
 func crd(kind, plural string, change ...func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
-	of := group
+	apiGroup := group
 	if kind == "PodUnavailableBudget" {
-		of = "policy.kruise.io"
+		apiGroup = "policy.kruise.io"
 	}
 	out := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + of},
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + apiGroup},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: of, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural},
+			Group: apiGroup, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1", Served: true}, {Name: "v1beta1", Served: true, Storage: true}},
 		},
 		Status: apiextensionsv1.CustomResourceDefinitionStatus{StoredVersions: []string{"v1beta1"}},
@@ -62,12 +62,12 @@ func TestCheckKnowsEveryKindOfTheMemberChart(t *testing.T) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		var of apiextensionsv1.CustomResourceDefinition
-		require.NoError(t, yaml.Unmarshal(text, &of))
-		d := definition{group: of.Spec.Group, kind: of.Spec.Names.Kind}
+		var parsed apiextensionsv1.CustomResourceDefinition
+		require.NoError(t, yaml.Unmarshal(text, &parsed))
+		d := definition{group: parsed.Spec.Group, kind: parsed.Spec.Names.Kind}
 		require.Equal(t, slices.Contains(groups(), d.group), d.served(), "%s of %s", d.kind, d.group)
 		if d.served() {
-			require.Equal(t, len(of.Spec.Versions) == 1, d.single(), d.kind)
+			require.Equal(t, len(parsed.Spec.Versions) == 1, d.single(), d.kind)
 		}
 	}
 }
@@ -98,11 +98,11 @@ func byHelm(name, namespace string) func(*apiextensionsv1.CustomResourceDefiniti
 // sample returns an object of a kind that is not served.
 func sample(kind, version, name string) client.Object {
 	o := &unstructured.Unstructured{}
-	of := group
+	apiGroup := group
 	if kind == "PodUnavailableBudget" {
-		of = "policy.kruise.io"
+		apiGroup = "policy.kruise.io"
 	}
-	o.SetGroupVersionKind(schema.GroupVersionKind{Group: of, Version: version, Kind: kind})
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: apiGroup, Version: version, Kind: kind})
 	o.SetName(name)
 	o.SetNamespace("default")
 	return o
@@ -118,8 +118,8 @@ func endpoints(ready bool) []client.Object {
 }
 
 func podHook() *admissionv1.MutatingWebhookConfiguration {
-	rule := func(of, resource string) []admissionv1.RuleWithOperations {
-		return []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{of}, Resources: []string{resource}}}}
+	rule := func(apiGroup, resource string) []admissionv1.RuleWithOperations {
+		return []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{apiGroup}, Resources: []string{resource}}}}
 	}
 	at := admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "kruise-system", Name: oldWebhooks}}
 	return &admissionv1.MutatingWebhookConfiguration{
@@ -133,13 +133,13 @@ func podHook() *admissionv1.MutatingWebhookConfiguration {
 }
 
 // foreignHook returns a third-party webhook with a missing Service, for our kinds or for others.
-func foreignHook(of string) *admissionv1.ValidatingWebhookConfiguration {
+func foreignHook(apiGroup string) *admissionv1.ValidatingWebhookConfiguration {
 	return &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "policy"},
 		Webhooks: []admissionv1.ValidatingWebhook{{
 			Name:         "policy.example.com",
 			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "policy"}},
-			Rules:        []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{of}, Resources: []string{"*"}}}},
+			Rules:        []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{apiGroup}, Resources: []string{"*"}}}},
 		}},
 	}
 }
@@ -179,8 +179,8 @@ func lease(renewed time.Duration) client.Object {
 func helmSecret(t *testing.T, chart, name, namespace string, revision int, status, manifest string, config ...map[string]any) client.Object {
 	t.Helper()
 	values := map[string]any{}
-	for _, of := range config {
-		values = of
+	for _, section := range config {
+		values = section
 	}
 	body, err := json.Marshal(map[string]any{
 		"name": name, "version": revision, "manifest": manifest, "config": values,
@@ -248,29 +248,29 @@ func TestMigrateCheck(t *testing.T) {
 		want []string
 		says []string
 	}{
-		{name: "nothing is there", says: []string{"Nothing of OpenKruise was found."}},
+		{name: "nothing is installed", says: []string{"OpenKruise was not found."}},
 		{
-			name:    "a conversion webhook whose Service is gone, all objects in the stored version",
+			name:    "a conversion webhook without its Service, with all objects in the stored version",
 			objects: []client.Object{jobs(), sample("PodMarker", "v1beta1", "a"), sample("PodMarker", "v1beta1", "b")},
 			want:    []string{"Block ConversionUnreachable crd podmarkers.apps.kruise.io", "Warn KindNotServed crd podmarkers.apps.kruise.io"},
 			says: []string{
 				"Service kruise-system/kruise-webhook-service, which does not exist: lists in versions other than v1beta1 fail",
-				"All objects are stored in v1beta1, so they need no conversion", none, "2 objects; Flotilla does not serve the kind",
+				"All objects are stored in v1beta1, so they need no conversion", none, "objects: 2; Flotilla does not serve the kind",
 			},
 		},
 		{
-			name:    "its pods are gone",
+			name:    "a conversion webhook without pods",
 			objects: append(endpoints(false), jobs(), sample("PodMarker", "v1beta1", "a")),
 			want:    []string{"Block ConversionUnreachable crd podmarkers.apps.kruise.io", "Warn KindNotServed crd podmarkers.apps.kruise.io"},
 			says:    []string{"which has no ready endpoint", none},
 		},
 		{
-			name:    "it answers",
+			name:    "a conversion webhook that answers",
 			objects: append(endpoints(true), jobs(), sample("PodMarker", "v1beta1", "a")),
 			want:    []string{"Warn KindNotServed crd podmarkers.apps.kruise.io"},
 		},
 		{
-			name:    "there are no objects, which needs no conversion",
+			name:    "no objects, so no conversion is needed",
 			objects: []client.Object{jobs()},
 			want:    []string{"Warn ConversionUnreachable crd podmarkers.apps.kruise.io"},
 			says:    []string{"there are no objects", "kubectl delete crd podmarkers.apps.kruise.io"},
@@ -286,7 +286,7 @@ func TestMigrateCheck(t *testing.T) {
 			says: []string{"All objects are stored in v1alpha1", "kubectl get podmarkers.v1alpha1.apps.kruise.io -A -o yaml > podmarkers.yaml\n" + none},
 		},
 		{
-			name:    "both versions were stored once, and all objects are stored in the present one",
+			name:    "both versions were stored before, and all objects are stored in the current one",
 			objects: []client.Object{jobs(both), sample("PodMarker", "v1beta1", "a")},
 			broken:  failingLists("PodMarker", "v1alpha1"),
 			want: []string{
@@ -303,7 +303,7 @@ func TestMigrateCheck(t *testing.T) {
 			says:    []string{"lists fail in every version", "Objects are stored in v1alpha1 and v1beta1", "start OpenKruise's manager again", none},
 		},
 		{
-			name:    "a kind that we serve is converted by our manager once it is installed",
+			name:    "a kind that Flotilla serves is converted by its manager once installed",
 			objects: []client.Object{crd("CloneSet", "clonesets", converted), demo()},
 			want: []string{
 				"Block ConversionUnreachable crd clonesets.apps.kruise.io", "Warn NotInRelease crds of apps.kruise.io", "Warn NoManager cluster",
@@ -328,9 +328,9 @@ func TestMigrateCheck(t *testing.T) {
 			},
 		},
 		{
-			name:    "webhooks that answer, and somebody else's for other groups",
+			name:    "webhooks that answer, and another's webhooks for other groups",
 			objects: append(endpoints(true), podHook(), foreignHook("batch")),
-			says:    []string{"Nothing of OpenKruise was found."},
+			says:    []string{"OpenKruise was not found."},
 		},
 		{
 			name: "OpenKruise runs, by helm",
@@ -349,11 +349,11 @@ func TestMigrateCheck(t *testing.T) {
 				"kubectl annotate --overwrite crd clonesets.apps.kruise.io podmarkers.apps.kruise.io helm.sh/resource-policy=keep\n" +
 					"helm upgrade kruise openkruise/kruise --version 1.9.0 --namespace default --reuse-values --set crds.managed=false\n",
 				"helm uninstall kruise --namespace default --no-hooks", "belong to release default/kruise: helm refuses",
-				"a manager of OpenKruise leads: manager-0",
+				"an OpenKruise manager is the leader: manager-0",
 			},
 		},
 		{
-			name: "an annotation on the CRD does not count, what the release has stored does",
+			name: "the stored release counts, not an annotation on the CRD",
 			objects: []client.Object{
 				clones, member, managerOf(ourManager, "flotilla-system", 2),
 				helmSecret(t, "kruise", "kruise", "default", 2, "deployed", manifest("clonesets.apps.kruise.io")),
@@ -381,7 +381,7 @@ func TestMigrateCheck(t *testing.T) {
 			},
 		},
 		{
-			name:    "an old manager that runs elsewhere is known by its lock",
+			name:    "an old manager that runs elsewhere is recognized by its lock",
 			objects: []client.Object{clones, member, managerOf(ourManager, "flotilla-system", 2), lease(10 * time.Second)},
 			want: []string{
 				"Block TwoManagers cluster", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
@@ -399,10 +399,10 @@ func TestMigrateCheck(t *testing.T) {
 				"Block TwoManagers cluster", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
 				"Info Installed deployment flotilla-system/flotilla-member", "Info Leads lock kruise-manager",
 			},
-			says: []string{"a manager of OpenKruise leads: manager-1"},
+			says: []string{"an OpenKruise manager is the leader: manager-1"},
 		},
 		{
-			name: "between steps 3 and 4 of the guide, ours only serves webhooks",
+			name: "between steps 3 and 4 of the guide, Flotilla's manager only serves webhooks",
 			objects: []client.Object{
 				crd("CloneSet", "clonesets", byHelm("kruise", "default")), demo(), webhooksOnly("--webhooks-only"),
 				managerOf(oldManager, "kruise-system", 2), lease(0),
@@ -411,7 +411,7 @@ func TestMigrateCheck(t *testing.T) {
 				"Warn NotInRelease crds of apps.kruise.io", "Info Installed deployment kruise-system/kruise-controller-manager",
 				"Info Installed deployment flotilla-system/flotilla-member", "Info Leads lock kruise-manager", "Info WebhooksOnly cluster",
 			},
-			says: []string{"# go on with step 4 of docs/start/from-openkruise.md; don't scale OpenKruise's manager down before step 5"},
+			says: []string{"# continue with step 4 of docs/start/from-openkruise.md; don't scale OpenKruise's manager down before step 5"},
 		},
 		{
 			name: "between steps 4 and 5, both managers run",
@@ -424,11 +424,11 @@ func TestMigrateCheck(t *testing.T) {
 				"Info Leads lock kruise-manager", "Info WebhooksOnly cluster",
 			},
 			says: []string{
-				"Flotilla's manager runs with --webhooks-only and reconciles nothing: only OpenKruise's acts", "# go on with step 5 of",
+				"Flotilla's manager runs with --webhooks-only and reconciles nothing: only OpenKruise's manager does", "# continue with step 5 of",
 			},
 		},
 		{
-			name: "between steps 5 and 6 nothing acts",
+			name: "between steps 5 and 6, no manager acts",
 			objects: []client.Object{
 				clones, member, demo(), webhooksOnly("--webhooks-only"),
 			},
@@ -437,7 +437,7 @@ func TestMigrateCheck(t *testing.T) {
 				"Info Installed deployment flotilla-system/flotilla-member",
 			},
 			says: []string{
-				"UnitedDeployments: Flotilla's runs with --webhooks-only", "# go on with step 6 of docs/start/from-openkruise.md",
+				"UnitedDeployments: Flotilla's runs with --webhooks-only", "# continue with step 6 of docs/start/from-openkruise.md",
 			},
 		},
 		{
@@ -486,13 +486,14 @@ func TestMigrateCheck(t *testing.T) {
 				"Info FeatureOptional CronJob shop/report",
 			},
 			says: []string{
-				"protection against deletion (label policy.kruise.io/delete-protection), in 2 objects",
-				"it goes on with ResourcesDeletionProtection=true in featureGates",
-				"termination of sidecars in jobs, in 1", "it goes on with SidecarTerminator=true in featureGates", "pre-download of images, in 1", "enhanced liveness probes, in 1",
+				"uses deletion protection (label policy.kruise.io/delete-protection) (objects in total: 2)",
+				"to keep it, set ResourcesDeletionProtection=true in featureGates",
+				"uses sidecar termination in jobs (objects in total: 1)", "to keep it, set SidecarTerminator=true in featureGates",
+				"uses image pre-download (objects in total: 1)", "uses enhanced liveness probes (objects in total: 1)",
 			},
 		},
 		{
-			name: "kinds that are not served are missed, and unknown ones",
+			name: "kinds that are not served and unknown kinds are reported",
 			objects: []client.Object{
 				crd("PodMarker", "podmarkers"),
 				sample("PodMarker", "v1beta1", "p"), crd("GameSet", "gamesets"), sample("GameSet", "v1beta1", "g"),
@@ -503,7 +504,7 @@ func TestMigrateCheck(t *testing.T) {
 			says: []string{"nothing acts on them"},
 		},
 		{
-			name:    "what may not be read is said",
+			name:    "kinds that may not be read are reported",
 			objects: []client.Object{clones, managerOf(ourManager, "flotilla-system", 2)},
 			broken: interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 				if _, ok := list.(*corev1.SecretList); ok {
@@ -534,7 +535,7 @@ func TestMigrateCheck(t *testing.T) {
 			blocks := len(c.want) > 0 && strings.HasPrefix(c.want[0], "Block")
 			require.Equal(t, blocks, found.Blocked)
 			if blocks {
-				require.ErrorContains(t, err, "findings block")
+				require.ErrorContains(t, err, "blocking findings: ")
 			} else {
 				require.NoError(t, err)
 			}
@@ -571,7 +572,7 @@ func TestMigrateCheckAgreesWithTheChartAfterTheWayBack(t *testing.T) {
 
 	unconverted := func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Conversion = nil }
 	out, _ = run(t, clusterBuilder(t, crd("CloneSet", "clonesets", ours, unconverted)).Build(), "migrate", "check")
-	require.Contains(t, out, "NotInRelease", "its webhook was removed: the chart refuses")
+	require.Contains(t, out, "NotInRelease", "the chart refuses if its webhook was removed")
 	out, _ = run(t, clusterBuilder(t, crd("EphemeralJob", "ephemeraljobs", ours, single, unconverted)).Build(), "migrate", "check")
 	require.NotContains(t, out, "NotInRelease", "a kind with one version is not converted")
 }
@@ -581,10 +582,10 @@ func TestMigrateCheckPrints(t *testing.T) {
 	k := clusterBuilder(t, crd("PodMarker", "podmarkers", converted), sample("PodMarker", "v1beta1", "a"), podHook(),
 		managerOf(ourManager, "flotilla-system", 2)).Build()
 	table, err := run(t, k, "migrate", "check")
-	require.EqualError(t, err, "2 of 4 findings block")
+	require.EqualError(t, err, "blocking findings: 2 of 4")
 	golden(t, "migrate-check", table)
 	text, err := run(t, k, "migrate", "check", "-o", "yaml")
-	require.EqualError(t, err, "2 of 4 findings block")
+	require.EqualError(t, err, "blocking findings: 2 of 4")
 	var fromYAML, fromJSON checkOutput
 	require.NoError(t, yaml.Unmarshal([]byte(text), &fromYAML))
 	text, err = run(t, k, "migrate", "check", "-o", "json")
@@ -594,7 +595,7 @@ func TestMigrateCheckPrints(t *testing.T) {
 	require.Len(t, fromYAML.Findings, 4)
 
 	_, err = run(t, k, "migrate", "check", "-o", "name")
-	require.EqualError(t, err, "--output=name: write json or yaml")
+	require.EqualError(t, err, "--output=name: must be json or yaml")
 }
 
 func TestPodTemplatesAreFoundWhereverAnObjectHasThem(t *testing.T) {

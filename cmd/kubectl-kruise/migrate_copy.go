@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // The default namespaces of both managers.
@@ -38,10 +38,10 @@ func migrateCopyCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy",
 		Short: "Copy what OpenKruise keeps in its own namespace",
-		Long: "Copy what OpenKruise keeps in its own namespace, which is deleted with its release, to that of Flotilla: the revisions of\n" +
-			"SidecarSets, of which new pods may get one, and the white lists in ConfigMap " + whiteLists + ".\n\n" +
-			"What is there already is left as it is, so the command can be repeated. It needs the rights to read these objects in one\n" +
-			"namespace and to create them in the other; Flotilla's manager has no rights in that of OpenKruise.",
+		Long: "Copy what OpenKruise keeps in its own namespace, which is deleted with its release, to Flotilla's namespace: the\n" +
+			"revisions of SidecarSets, which new pods may use, and the white lists in ConfigMap " + whiteLists + ".\n\n" +
+			"Existing objects are left unchanged, so the command can be repeated. You need permission to read these objects in one\n" +
+			"namespace and to create them in the other; Flotilla's manager has no permissions in OpenKruise's namespace.",
 		Example: "  kubectl kruise migrate copy\n" +
 			"  kubectl kruise migrate copy --from kruise-system --to flotilla-system --dry-run=server",
 		Args: cobra.NoArgs,
@@ -55,7 +55,7 @@ func migrateCopyCommand(open func() (conn, error)) *cobra.Command {
 			return err
 		}
 		if from == to {
-			return fmt.Errorf("--to=%s: name another namespace than --from", to)
+			return fmt.Errorf("--to=%s: must differ from --from", to)
 		}
 		c, err := open()
 		if err != nil {
@@ -118,8 +118,8 @@ func (k kept) revision(name string) *appsv1.ControllerRevision {
 	return &k.revisions[i]
 }
 
-// lacks returns the names of the revisions and the keys of the whitelists that other has and k lacks.
-func (k kept) lacks(other kept) (revisions, lists []string) {
+// missingFrom returns the names of the revisions and the keys of the whitelists that other has and k lacks.
+func (k kept) missingFrom(other kept) (revisions, lists []string) {
 	for i := range other.revisions {
 		if name := other.revisions[i].Name; k.revision(name) == nil {
 			revisions = append(revisions, name)
@@ -155,7 +155,8 @@ func copyKept(cmd *cobra.Command, c client.Client, dry cmdutil.DryRunStrategy, h
 		r := &had.revisions[i]
 		if there := have.revision(r.Name); there != nil {
 			if !apiequality.Semantic.DeepEqual(there.Data.Raw, r.Data.Raw) {
-				if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "Warning: controllerrevision %s is in namespace %s with other content, and stays as it is\n",
+				if _, err := fmt.Fprintf(cmd.ErrOrStderr(),
+					"Warning: controllerrevision %s exists in namespace %s with different content and is left unchanged\n",
 					r.Name, have.namespace); err != nil {
 					return err
 				}
@@ -172,7 +173,7 @@ func copyKept(cmd *cobra.Command, c client.Client, dry cmdutil.DryRunStrategy, h
 			return err
 		}
 	}
-	_, missing := have.lacks(had)
+	_, missing := have.missingFrom(had)
 	if len(missing) > 0 && dry != cmdutil.DryRunClient {
 		if err := writeLists(cmd.Context(), c, had, have, missing, create, patch); err != nil {
 			return err
@@ -185,7 +186,7 @@ func copyKept(cmd *cobra.Command, c client.Client, dry cmdutil.DryRunStrategy, h
 	}
 	for _, key := range slices.Sorted(maps.Keys(had.lists)) {
 		if text, ok := have.lists[key]; ok && text != had.lists[key] {
-			if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %s of configmap %s differs in namespace %s, and stays as it is\n", key, whiteLists,
+			if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %s of configmap %s differs in namespace %s and is left unchanged\n", key, whiteLists,
 				have.namespace); err != nil {
 				return err
 			}

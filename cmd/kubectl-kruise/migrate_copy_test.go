@@ -56,9 +56,9 @@ func TestMigrateCopy(t *testing.T) {
 	out, err = run(t, k, "migrate", "copy")
 	require.NoError(t, err)
 	require.Equal(t, "controllerrevision.apps/log-1 copied\n"+
-		"Warning: controllerrevision log-3 is in namespace flotilla-system with other content, and stays as it is\n"+
+		"Warning: controllerrevision log-3 exists in namespace flotilla-system with different content and is left unchanged\n"+
 		"configmap/kruise-configuration: PPS_Watch_Custom_Workload_WhiteList copied\n"+
-		"Warning: SidecarSet_PatchPodMetadata_WhiteList of configmap kruise-configuration differs in namespace flotilla-system, and stays as it is\n", out)
+		"Warning: SidecarSet_PatchPodMetadata_WhiteList of configmap kruise-configuration differs in namespace flotilla-system and is left unchanged\n", out)
 	var got appsv1.ControllerRevision
 	require.NoError(t, k.Get(t.Context(), client.ObjectKey{Namespace: ourNamespace, Name: "log-1"}, &got))
 	want := revisionIn(ourNamespace, "log-1", `{"a":1}`)
@@ -75,7 +75,7 @@ func TestMigrateCopy(t *testing.T) {
 	require.NotContains(t, out, "copied", "there is nothing left to copy")
 
 	_, err = run(t, k, "migrate", "copy", "--from", ourNamespace)
-	require.ErrorContains(t, err, "name another namespace")
+	require.ErrorContains(t, err, "must differ from --from")
 }
 
 func TestMigrateCopyIntoAnEmptyNamespace(t *testing.T) {
@@ -93,8 +93,8 @@ func TestMigrateCopyIntoAnEmptyNamespace(t *testing.T) {
 	require.Empty(t, out)
 }
 
-// checked returns the check's findings about what objects need.
-func checked(t *testing.T, objects ...client.Object) []finding {
+// findingsFor returns the check's findings about what objects need.
+func findingsFor(t *testing.T, objects ...client.Object) []finding {
 	t.Helper()
 	out, _ := run(t, clusterBuilder(t, objects...).Build(), "migrate", "check", "-o", "json") // Others may block.
 	var found checkOutput
@@ -122,36 +122,36 @@ func TestMigrateCheckFindsWhatIsNotCopied(t *testing.T) {
 	naming := func(revision string) client.Object {
 		return object(t, "apps.kruise.io/v1beta1", "SidecarSet", "log", `{injectionStrategy: {revision: {`+revision+`}}}`)
 	}
-	former := []client.Object{
+	previous := []client.Object{
 		sets, naming("revisionName: log-1"), revisionIn(oldNamespace, "log-1", `{"a":1}`),
 		listsIn(oldNamespace, map[string]string{"PPS_Watch_Custom_Workload_WhiteList": "{}"}),
 	}
-	between := append([]client.Object{managerOf(oldManager, "kruise-system", 2), webhooksOnly("--webhooks-only")}, former...)
+	between := append([]client.Object{managerOf(oldManager, "kruise-system", 2), webhooksOnly("--webhooks-only")}, previous...)
 
-	found := checked(t, append([]client.Object{managerOf(oldManager, "kruise-system", 2)}, former...)...)
+	found := findingsFor(t, append([]client.Object{managerOf(oldManager, "kruise-system", 2)}, previous...)...)
 	require.Len(t, found, 1)
-	require.Equal(t, info, found[0].Level, "the guide has a step for it")
+	require.Equal(t, info, found[0].Level, "the guide has a step for this")
 
-	found = checked(t, between...)
+	found = findingsFor(t, between...)
 	require.Equal(t, []finding{{
 		Level: block, Reason: "NotCopied", Object: "namespace kruise-system",
-		Message: "it has what namespace flotilla-system has not: 1 revisions of SidecarSets, and PPS_Watch_Custom_Workload_WhiteList of " +
+		Message: "it has what namespace flotilla-system lacks: SidecarSet revisions (1), and PPS_Watch_Custom_Workload_WhiteList in " +
 			"ConfigMap kruise-configuration; the next step deletes the namespace",
 		Do: []string{"kubectl kruise migrate copy --from kruise-system --to flotilla-system"},
 	}}, found)
 
-	require.Empty(t, checked(t, append([]client.Object{
+	require.Empty(t, findingsFor(t, append([]client.Object{
 		revisionIn(ourNamespace, "log-1", `{"a":1}`), listsIn(ourNamespace, map[string]string{"PPS_Watch_Custom_Workload_WhiteList": "{}"}),
 	}, between...)...), "they are copied")
 
 	for _, revision := range []string{"revisionName: log-1", "customVersion: v1"} {
-		found = checked(t, sets, naming(revision), managerOf(ourManager, "flotilla-system", 2), revisionIn(ourNamespace, "log-2", `{"a":2}`))
-		require.Len(t, found, 1, "OpenKruise has gone, and its namespace")
+		found = findingsFor(t, sets, naming(revision), managerOf(ourManager, "flotilla-system", 2), revisionIn(ourNamespace, "log-2", `{"a":2}`))
+		require.Len(t, found, 1, "OpenKruise and its namespace are gone")
 		require.Equal(t, []any{warn, "RevisionMissing", "SidecarSet log"}, []any{found[0].Level, found[0].Reason, found[0].Object})
 	}
 	versioned := revisionIn(ourNamespace, "log-2", `{"a":2}`)
 	versioned.Labels[keys.SidecarSetCustomVersion] = "v1"
-	require.Empty(t, checked(t, sets, naming("customVersion: v1"), managerOf(ourManager, "flotilla-system", 2), versioned))
+	require.Empty(t, findingsFor(t, sets, naming("customVersion: v1"), managerOf(ourManager, "flotilla-system", 2), versioned))
 }
 
 func TestMigrateCheckPrintsTheValuesThatObjectsNeed(t *testing.T) {
@@ -181,26 +181,26 @@ func TestMigrateCheckPrintsTheValuesThatObjectsNeed(t *testing.T) {
 		require.GreaterOrEqual(t, i, 0, found)
 		return found[i]
 	}
-	f := values(checked(t, objects...))
+	f := values(findingsFor(t, objects...))
 	require.Equal(t, info, f.Level)
-	require.Equal(t, []string{"# add to the command of step 3 of docs/start/from-openkruise.md: " +
+	require.Equal(t, []string{"# add to the command in step 3 of docs/start/from-openkruise.md: " +
 		`--set-json 'customWorkloads=[{"apiGroups":["db.example.com"],"resources":["clusters"]},{"apiGroups":["game.kruise.io"],"resources":["gameserversets"]},{"apiGroups":["x.io"],"resources":["parts"]}]' ` +
 		`--set-json 'deletionProtection.customResources=[{"apiGroups":["game.kruise.io"],"resources":["gameserversets"]}]' ` +
 		`--set-json 'imagePullJob.secrets=["nightly","registry"]' ` +
 		`--set-json 'resourceDistribution.secrets=["ca","tls"]'`}, f.Do)
 
 	old := helmSecret(t, "kruise", "kruise", "default", 1, "deployed", manifest(), map[string]any{"featureGates": "PreDownloadImageForInPlaceUpdate=true"})
-	require.Contains(t, values(checked(t, append(objects, old)...)).Do[0], `imagePullJob.secrets=["before-updates","nightly","registry"]`)
+	require.Contains(t, values(findingsFor(t, append(objects, old)...)).Do[0], `imagePullJob.secrets=["before-updates","nightly","registry"]`)
 
 	config := map[string]any{
 		"customWorkloads": []any{map[string]any{"apiGroups": []any{"game.kruise.io", "x.io"}, "resources": []any{"gameserversets", "parts"}}},
 		"imagePullJob":    map[string]any{"secrets": []any{"more", "registry"}},
 	}
 	ours := helmSecret(t, "flotilla-member", "fleet", "flotilla-system", 1, "deployed", manifest(), config)
-	f = values(checked(t, append(objects, ours)...))
+	f = values(findingsFor(t, append(objects, ours)...))
 	require.Equal(t, warn, f.Level)
 	require.Contains(t, f.Do[0], "helm upgrade fleet charts/member --namespace flotilla-system --reset-then-reuse-values --set-json ")
-	require.Contains(t, f.Do[0], `--set-json 'imagePullJob.secrets=["more","nightly","registry"]'`, "what the release has stays")
+	require.Contains(t, f.Do[0], `--set-json 'imagePullJob.secrets=["more","nightly","registry"]'`, "secrets of the release stay")
 	require.Contains(t, f.Do[0], `"resources":["gameserversets","parts"]},{"apiGroups":["db.example.com"],"resources":["clusters"]}]'`)
 
 	maps.Copy(config, map[string]any{
@@ -210,7 +210,7 @@ func TestMigrateCheckPrintsTheValuesThatObjectsNeed(t *testing.T) {
 		"customWorkloads":      []any{map[string]any{"apiGroups": []any{"game.kruise.io", "x.io", "db.example.com"}, "resources": []any{"gameserversets", "parts", "clusters"}}},
 	})
 	ours = helmSecret(t, "flotilla-member", "fleet", "flotilla-system", 1, "deployed", manifest(), config)
-	for _, f := range checked(t, append(objects, ours)...) {
+	for _, f := range findingsFor(t, append(objects, ours)...) {
 		require.NotEqual(t, "ValuesNeeded", f.Reason, "the release has all of them: %v", f.Do)
 	}
 }

@@ -48,7 +48,7 @@ func TestIntegrationMigrateCheckHealsAConversion(t *testing.T) {
 	require.ErrorContains(t, older(), "conversion webhook")
 
 	out, err := d.kruise(t, "migrate check -o json")
-	require.ErrorContains(t, err, "findings block")
+	require.ErrorContains(t, err, "blocking findings: ")
 	var found checkOutput
 	require.NoError(t, json.NewDecoder(strings.NewReader(out)).Decode(&found))
 	i := slices.IndexFunc(found.Findings, func(f finding) bool { return f.Reason == "ConversionUnreachable" })

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // needs holds what objects need and the member's chart doesn't provide by default.
 type needs struct {
-	// former and present are what OpenKruise's and our manager keep in their namespaces.
-	former, present kept
+	// previous and present are what OpenKruise's and our manager keep in their namespaces.
+	previous, present kept
 	// revised holds the SidecarSets whose injectionStrategy names a revision.
 	revised []revised
 	// pulls holds the names of Secrets for ImagePullJobs. distributed holds the names of Secrets that ResourceDistributions copy.
@@ -38,11 +38,11 @@ type revised struct{ set, revision, version string }
 // in reports whether the revision exists in k.
 func (r revised) in(k kept) bool {
 	for i := range k.revisions {
-		of := &k.revisions[i]
-		if of.Labels[keys.SidecarSetName] != r.set {
+		revision := &k.revisions[i]
+		if revision.Labels[keys.SidecarSetName] != r.set {
 			continue
 		}
-		if r.revision == of.Name || r.revision == "" && of.Labels[keys.SidecarSetCustomVersion] == r.version {
+		if r.revision == revision.Name || r.revision == "" && revision.Labels[keys.SidecarSetCustomVersion] == r.version {
 			return true
 		}
 	}
@@ -134,14 +134,14 @@ func (n *needs) secrets(object map[string]any, path ...string) {
 func (o *observer) kept(ctx context.Context) error {
 	n := &o.in.needs
 	var err error
-	if n.former, err = keptIn(ctx, o, o.in.namespaceOf(oldManager, oldNamespace)); err != nil {
+	if n.previous, err = keptIn(ctx, o, o.in.namespaceOf(oldManager, oldNamespace)); err != nil {
 		return err
 	}
 	if n.present, err = keptIn(ctx, o, o.in.namespaceOf(ourManager, ourNamespace)); err != nil {
 		return err
 	}
 	for _, key := range workloadKeys() {
-		all, err := scaletarget.ParseWhiteList(cmp.Or(n.present.lists[key], n.former.lists[key]))
+		all, err := scaletarget.ParseWhiteList(cmp.Or(n.present.lists[key], n.previous.lists[key]))
 		if err != nil {
 			continue // The manager reports it.
 		}
@@ -171,20 +171,20 @@ func (in *installation) pulled() bool { return strings.Contains(in.gates, "PreDo
 // copies returns findings about what OpenKruise keeps in its namespace and Flotilla lacks, and about what SidecarSets miss.
 func (in *installation) copies() []finding {
 	n := &in.needs
-	revisions, lists := n.present.lacks(n.former)
+	revisions, lists := n.present.missingFrom(n.previous)
 	var out []finding
 	if len(revisions)+len(lists) > 0 {
 		var what []string
 		if len(revisions) > 0 {
-			what = append(what, fmt.Sprintf("%d revisions of SidecarSets", len(revisions)))
+			what = append(what, fmt.Sprintf("SidecarSet revisions (%d)", len(revisions)))
 		}
 		if len(lists) > 0 {
-			what = append(what, strings.Join(lists, ", ")+" of ConfigMap "+whiteLists)
+			what = append(what, strings.Join(lists, ", ")+" in ConfigMap "+whiteLists)
 		}
 		f := finding{
-			Level: warn, Reason: "NotCopied", Object: "namespace " + n.former.namespace,
-			Message: fmt.Sprintf("it has what namespace %s has not: %s", n.present.namespace, strings.Join(what, ", and ")),
-			Do:      []string{fmt.Sprintf("kubectl kruise migrate copy --from %s --to %s", n.former.namespace, n.present.namespace)},
+			Level: warn, Reason: "NotCopied", Object: "namespace " + n.previous.namespace,
+			Message: fmt.Sprintf("it has what namespace %s lacks: %s", n.present.namespace, strings.Join(what, ", and ")),
+			Do:      []string{fmt.Sprintf("kubectl kruise migrate copy --from %s --to %s", n.previous.namespace, n.present.namespace)},
 		}
 		switch {
 		case !in.installed(ourManager):
@@ -196,12 +196,12 @@ func (in *installation) copies() []finding {
 		out = append(out, f)
 	}
 	for _, r := range n.revised {
-		if r.in(n.present) || r.in(n.former) {
+		if r.in(n.present) || r.in(n.previous) {
 			continue
 		}
 		out = append(out, finding{
 			Level: warn, Reason: "RevisionMissing", Object: "SidecarSet " + r.set,
-			Message: fmt.Sprintf("spec.injectionStrategy.revision names revision %s, which does not exist: new pods get the present sidecars",
+			Message: fmt.Sprintf("spec.injectionStrategy.revision names revision %s, which does not exist: new pods get the current sidecars",
 				cmp.Or(r.revision, "with customVersion "+r.version)),
 			Do: []string{"# name another revision there, or remove the field"},
 		})
@@ -269,8 +269,8 @@ func (in *installation) values() []finding {
 	slices.Sort(set)
 	f := finding{
 		Level: info, Reason: "ValuesNeeded", Object: "chart flotilla-member",
-		Message: "the manager has rights only for what values of its chart name, and objects need: " + strings.Join(set, ", "),
-		Do:      []string{"# add to the command of step 3 of " + guide + ": --set-json '" + strings.Join(set, "' --set-json '") + "'"},
+		Message: "the manager has permissions only for what the values of its chart name; existing objects need: " + strings.Join(set, ", "),
+		Do:      []string{"# add to the command in step 3 of " + guide + ": --set-json '" + strings.Join(set, "' --set-json '") + "'"},
 	}
 	if in.member != nil {
 		f.Level = warn
@@ -284,8 +284,8 @@ func (in *installation) values() []finding {
 func allows(entries []any, r schema.GroupResource) bool {
 	return slices.ContainsFunc(entries, func(one any) bool {
 		entry, _ := one.(map[string]any)
-		of, _, _ := unstructured.NestedStringSlice(entry, "apiGroups")
+		entryGroups, _, _ := unstructured.NestedStringSlice(entry, "apiGroups")
 		resources, _, _ := unstructured.NestedStringSlice(entry, "resources")
-		return slices.Contains(of, r.Group) && slices.Contains(resources, r.Resource)
+		return slices.Contains(entryGroups, r.Group) && slices.Contains(resources, r.Resource)
 	})
 }

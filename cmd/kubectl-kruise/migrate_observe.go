@@ -556,9 +556,9 @@ func (r *release) read(manifest string) error {
 		if err := yaml.Unmarshal(doc, &o); err != nil {
 			return err
 		}
-		_, of, _ := strings.Cut(o.Name, ".")
+		_, apiGroup, _ := strings.Cut(o.Name, ".")
 		switch {
-		case o.Kind != "CustomResourceDefinition" || !slices.Contains(groups(), of):
+		case o.Kind != "CustomResourceDefinition" || !slices.Contains(groups(), apiGroup):
 		case strings.ToLower(strings.TrimSpace(o.Annotations[helmPolicy])) == "keep":
 			r.keeps = append(r.keeps, o.Name)
 		default:
@@ -604,7 +604,7 @@ func (o *observer) use(counts map[string]*use, object *unstructured.Unstructured
 	}
 }
 
-// searched returns the kinds that may use OpenKruise features: Kubernetes' own kinds, and those of our kinds that can be listed.
+// searched returns the kinds that may use OpenKruise features: Kubernetes' own kinds, and our own kinds that can be listed.
 func (o *observer) searched() []schema.GroupVersionKind {
 	out := []schema.GroupVersionKind{
 		{Version: "v1", Kind: "Namespace"},

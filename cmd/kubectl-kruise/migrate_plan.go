@@ -34,8 +34,8 @@ type finding struct {
 	Do []string `json:"do,omitempty"`
 }
 
-// judge turns the installation into findings, worst first.
-func (in *installation) judge() []finding {
+// findings turns the installation into findings, worst first.
+func (in *installation) findings() []finding {
 	out := slices.Concat(in.conversions(), in.unreachable(), in.owners(), in.adoption(), in.running(),
 		in.copies(), in.values(), in.kinds(), in.features(), in.versions())
 	for _, what := range in.unread {
@@ -59,7 +59,7 @@ func (in *installation) conversions() []finding {
 			Level: block, Reason: "ConversionUnreachable", Object: "crd " + d.name,
 			Message: fmt.Sprintf("objects are converted by Service %s, %s", d.conversion.service, d.conversion.why),
 		}
-		const stalls = ", and with the lists garbage collection and the deletion of namespaces"
+		const stalls = ", and so do garbage collection and namespace deletion"
 		none := `kubectl patch crd ` + d.name + ` --type merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
 		switch {
 		case d.served():
@@ -75,12 +75,12 @@ func (in *installation) conversions() []finding {
 			f.Do = []string{none}
 		case d.objects > 0:
 			f.Message += fmt.Sprintf(": lists in versions other than %s fail%s. All objects are stored in %s; without conversion, "+
-				"fields that %s has at another place are lost at the next write", d.listed, stalls, d.listed, d.storage)
+				"fields that %s has in another place are lost at the next write", d.listed, stalls, d.listed, d.storage)
 			plural := strings.TrimSuffix(d.name, "."+d.group)
 			f.Do = []string{fmt.Sprintf("kubectl get %s.%s.%s -A -o yaml > %s.yaml", plural, d.listed, d.group, plural), none}
 		default:
 			f.Message += fmt.Sprintf(": lists fail in every version%s. Objects are stored in %s; without conversion, fields that "+
-				"%s has at another place are lost at the next write", stalls, strings.Join(d.stored, " and "), d.storage)
+				"%s has in another place are lost at the next write", stalls, strings.Join(d.stored, " and "), d.storage)
 			f.Do = []string{"# to convert them first, start OpenKruise's manager again, and write each object once", none}
 		}
 		out = append(out, f)
@@ -143,16 +143,16 @@ func (r release) release(chart string, objects int) finding {
 	f := finding{
 		Level: block, Reason: "ReleaseDeletesCRDs", Object: "release " + r.String(),
 		Message: fmt.Sprintf("%s: deleting it deletes its %d CRDs, with all %d objects and their pods; annotations on the CRDs do not "+
-			"prevent it, because helm goes by what the release has stored", chart, len(r.deletes), objects),
+			"prevent this, because helm uses what the release has stored", chart, len(r.deletes), objects),
 		Do: []string{
 			"kubectl annotate --overwrite crd " + strings.Join(r.deletes, " ") + " " + helmPolicy + "=keep",
 			fmt.Sprintf("helm upgrade %s openkruise/kruise --version %s --namespace %s --reuse-values --set crds.managed=false", r.Name,
 				r.version, r.Namespace),
 		},
 	}
-	uninstall := fmt.Sprintf("# then, when Flotilla has taken over: helm uninstall %s --namespace %s", r.Name, r.Namespace)
+	uninstall := fmt.Sprintf("# then, after Flotilla has taken over: helm uninstall %s --namespace %s", r.Name, r.Namespace)
 	if r.hook {
-		f.Message += "; its job before the deletion refuses while there are CloneSets, StatefulSets or DaemonSets"
+		f.Message += "; its pre-delete job refuses while CloneSets, StatefulSets or DaemonSets exist"
 		uninstall += " --no-hooks"
 	}
 	f.Do = append(f.Do, uninstall)
@@ -210,7 +210,7 @@ func (in *installation) running() []finding {
 	}
 	if in.leader != "" {
 		out = append(out, finding{
-			Level: info, Reason: "Leads", Object: "lock " + oldLease, Message: "a manager of OpenKruise leads: " + in.leader,
+			Level: info, Reason: "Leads", Object: "lock " + oldLease, Message: "an OpenKruise manager is the leader: " + in.leader,
 		})
 	}
 	old, ours, webhooks := in.oldReconciles(), in.ready(ourManager, false), in.ready(ourManager, true)
@@ -218,7 +218,7 @@ func (in *installation) running() []finding {
 	case old && ours:
 		out = append(out, finding{
 			Level: block, Reason: "TwoManagers", Object: "cluster",
-			Message: "managers of OpenKruise and of Flotilla run, and only one may act on CloneSets, StatefulSets, DaemonSets and " +
+			Message: "both OpenKruise's and Flotilla's managers run, and only one may act on CloneSets, StatefulSets, DaemonSets and " +
 				"UnitedDeployments: Flotilla's yields only while the other renews Lease " + oldLease,
 			Do: in.stop(),
 		})
@@ -229,8 +229,8 @@ func (in *installation) running() []finding {
 		}
 		out = append(out, finding{
 			Level: info, Reason: "WebhooksOnly", Object: "cluster",
-			Message: "Flotilla's manager runs with --webhooks-only and reconciles nothing: only OpenKruise's acts",
-			Do: []string{fmt.Sprintf("# go on with step %d of %s; don't scale OpenKruise's manager down before step 5, since its webhooks "+
+			Message: "Flotilla's manager runs with --webhooks-only and reconciles nothing: only OpenKruise's manager does",
+			Do: []string{fmt.Sprintf("# continue with step %d of %s; don't scale OpenKruise's manager down before step 5, since its webhooks "+
 				"would refuse new pods", step, guide)},
 		})
 	case !old && !ours && in.workloads() > 0:
@@ -241,14 +241,14 @@ func (in *installation) running() []finding {
 		}
 		if webhooks {
 			f.Message += ": Flotilla's runs with --webhooks-only"
-			f.Do = []string{"# go on with step 6 of " + guide}
+			f.Do = []string{"# continue with step 6 of " + guide}
 		}
 		out = append(out, f)
 	}
 	if in.ready(oldDaemon, false) && in.ready(ourDaemon, false) {
 		out = append(out, finding{
 			Level: warn, Reason: "TwoDaemons", Object: "cluster",
-			Message: "node daemons of OpenKruise and of Flotilla run; on a node with both, Flotilla's stands back",
+			Message: "both OpenKruise's and Flotilla's node daemons run; on a node with both, Flotilla's does nothing",
 			Do:      in.commands(oldDaemon, "kubectl delete daemonset %[2]s --namespace %[1]s"),
 		})
 	}
@@ -304,7 +304,7 @@ func (in *installation) kinds() []finding {
 		}
 		f := finding{
 			Level: warn, Reason: "KindNotServed", Object: "crd " + d.name,
-			Message: fmt.Sprintf("%d objects; Flotilla does not serve the kind: without OpenKruise's manager nothing acts on them", d.objects),
+			Message: fmt.Sprintf("objects: %d; Flotilla does not serve the kind, so nothing acts on them without OpenKruise's manager", d.objects),
 		}
 		out = append(out, f)
 	}
@@ -316,12 +316,12 @@ func (in *installation) features() []finding {
 	for _, u := range in.uses {
 		f := finding{
 			Level: warn, Reason: "FeatureNotServed", Object: u.first,
-			Message: fmt.Sprintf("%s, in %d objects of which this is one: without OpenKruise's manager %s", u.feature.name, u.objects,
+			Message: fmt.Sprintf("uses %s (objects in total: %d): without OpenKruise's manager, %s", u.feature.name, u.objects,
 				u.feature.without),
 		}
 		if u.feature.gate != "" {
 			f.Level, f.Reason = info, "FeatureOptional"
-			f.Message = fmt.Sprintf("%s, in %d objects of which this is one: it goes on with %s=true in featureGates of chart flotilla-member",
+			f.Message = fmt.Sprintf("uses %s (objects in total: %d): to keep it, set %s=true in featureGates of chart flotilla-member",
 				u.feature.name, u.objects, u.feature.gate)
 		}
 		out = append(out, f)
@@ -336,7 +336,7 @@ func (in *installation) versions() []finding {
 		if len(d.stored) > 1 {
 			out = append(out, finding{
 				Level: info, Reason: "StoredVersions", Object: "crd " + d.name,
-				Message: fmt.Sprintf("objects may be stored in %s; each is stored in %s when it is written next", strings.Join(d.stored, ", "),
+				Message: fmt.Sprintf("objects may be stored in %s; each is stored in %s at the next write", strings.Join(d.stored, ", "),
 					d.storage),
 			})
 		}
@@ -363,15 +363,15 @@ func features() []feature {
 	}
 	return []feature{
 		{
-			name: "protection against deletion (label " + keys.DeleteProtection + ")", gate: "ResourcesDeletionProtection",
+			name: "deletion protection (label " + keys.DeleteProtection + ")", gate: "ResourcesDeletionProtection",
 			uses: func(o *unstructured.Unstructured) bool { return o.GetLabels()[keys.DeleteProtection] != "" },
 		},
 		{
-			name: "termination of sidecars in jobs", gate: "SidecarTerminator",
+			name: "sidecar termination in jobs", gate: "SidecarTerminator",
 			uses: inTemplate(func(t map[string]any) bool { return hasEnv(t, "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT") }),
 		},
 		{
-			name: "pre-download of images", gate: "PreDownloadImageForInPlaceUpdate",
+			name: "image pre-download", gate: "PreDownloadImageForInPlaceUpdate",
 			uses: func(o *unstructured.Unstructured) bool {
 				for key := range o.GetAnnotations() {
 					if strings.HasPrefix(key, predownload) {

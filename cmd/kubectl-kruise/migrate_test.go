@@ -51,7 +51,7 @@ func TestMigrateCreates(t *testing.T) {
 	out, err := run(t, k, "migrate", "CloneSet", "--from", "Deployment", "--src-name", "demo", "--create")
 	require.NoError(t, err)
 	require.Equal(t, "cloneset.apps.kruise.io/demo created\n", out)
-	set := got(t, k)
+	set := storedCloneSet(t, k)
 	require.Empty(t, cmp.Diff(appsv1beta1.CloneSetSpec{
 		Replicas: new(int32(0)), Selector: demo().Spec.Selector, Template: pod("nginx:1"), MinReadySeconds: 5,
 		RevisionHistoryLimit: new(int32(7)), ProgressDeadlineSeconds: new(int32(600)),
@@ -63,8 +63,8 @@ func TestMigrateCreates(t *testing.T) {
 		},
 	}, set.Spec))
 	require.Equal(t, map[string]string{"team": "a"}, set.Labels)
-	require.Equal(t, map[string]string{"example.com/owner": "joe"}, set.Annotations, "tools do not take it for their Deployment")
-	require.Empty(t, set.Finalizers, "whoever would remove it does not know the CloneSet")
+	require.Equal(t, map[string]string{"example.com/owner": "joe"}, set.Annotations, "annotations of tools are not copied")
+	require.Empty(t, set.Finalizers, "finalizers are not copied")
 
 	_, err = run(t, k, "migrate", "CloneSet", "--from", "Deployment", "--src-name", "demo", "--create")
 	require.ErrorContains(t, err, "already exists; without --create, pods are moved to it")
@@ -80,28 +80,28 @@ func TestMigrateCopiesReplicas(t *testing.T) {
 	out, err := run(t, k, "migrate", "cloneset", "--from", "deployment", "--src-name", "old", "--dst-name", "demo", "--create", "--copy")
 	require.NoError(t, err)
 	require.Equal(t, "cloneset.apps.kruise.io/demo created\n", out)
-	require.Equal(t, int32(4), *got(t, k).Spec.Replicas)
-	require.Equal(t, "100%", got(t, k).Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String(), "all old pods are deleted at once, as by Recreate")
+	require.Equal(t, int32(4), *storedCloneSet(t, k).Spec.Replicas)
+	require.Equal(t, "100%", storedCloneSet(t, k).Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String(), "all old pods are deleted at once, as by Recreate")
 }
 
 func TestMigrateTakes(t *testing.T) {
 	t.Parallel()
 	for args, says := range map[string]string{
 		"--from Deployment":                                  "--src-name: name the Deployment",
-		"--from Deployment --src-name demo --copy":           "--copy is for --create",
-		"--from Deployment --src-name demo --dry-run=client": "--dry-run is for --create",
+		"--from Deployment --src-name demo --copy":           "--copy requires --create",
+		"--from Deployment --src-name demo --dry-run=client": "--dry-run requires --create",
 		"--from Deployment --src-name demo --max-surge 0":    "--max-surge=0",
 		"--from Deployment --src-name demo --replicas 0":     "--replicas=0",
 		"--from Deployment --src-name demo --replicas 5":     "--replicas=5: Deployment demo has 4",
 		"--from Deployment --src-name demo --dst-name none":  "get CloneSet none",
 	} {
-		_, err := run(t, movable(t, deployment(), demo()), append([]string{"migrate", "CloneSet"}, strings.Fields(args)...)...)
+		_, err := run(t, migratable(t, deployment(), demo()), append([]string{"migrate", "CloneSet"}, strings.Fields(args)...)...)
 		require.ErrorContains(t, err, says, args)
 	}
 }
 
-// movable returns a cluster whose controllers create and delete pods at once.
-func movable(t *testing.T, objects ...client.Object) client.WithWatch {
+// migratable returns a cluster whose controllers create and delete pods at once.
+func migratable(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	return clusterBuilder(t, objects...).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourceGet: func(ctx context.Context, c client.Client, _ string, o, size client.Object, _ ...client.SubResourceGetOption) error {
@@ -138,12 +138,12 @@ func movable(t *testing.T, objects ...client.Object) client.WithWatch {
 
 func TestMigrateMoves(t *testing.T) {
 	t.Parallel()
-	k := movable(t, deployment(), demo())
+	k := migratable(t, deployment(), demo())
 	out, err := run(t, k, "migrate", "CloneSet", "--from", "Deployment", "--src-name", "demo", "--replicas", "3", "--max-surge", "2")
 	require.NoError(t, err)
 	require.Equal(t, "CloneSet demo +2, Deployment demo -0\nCloneSet demo +2, Deployment demo -2\nCloneSet demo +3, Deployment demo -2\n"+
-		"CloneSet demo +3, Deployment demo -3\n3 pods migrated from Deployment demo to CloneSet demo\n", out)
-	require.Equal(t, int32(8), *got(t, k).Spec.Replicas)
+		"CloneSet demo +3, Deployment demo -3\npods migrated: 3, from Deployment demo to CloneSet demo\n", out)
+	require.Equal(t, int32(8), *storedCloneSet(t, k).Spec.Replicas)
 	d := &appsv1.Deployment{}
 	require.NoError(t, k.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo"}, d))
 	require.Equal(t, int32(1), *d.Spec.Replicas)
@@ -153,7 +153,7 @@ func TestMigrateMoves(t *testing.T) {
 func TestMigrateGoesOnAfterConflicts(t *testing.T) {
 	t.Parallel()
 	conflicts := map[string]int{}
-	k := interceptor.NewClient(movable(t, deployment(), demo()), interceptor.Funcs{
+	k := interceptor.NewClient(migratable(t, deployment(), demo()), interceptor.Funcs{
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 			kind := o.GetObjectKind().GroupVersionKind().Kind
 			if conflicts[kind]++; conflicts[kind] == 1 {
@@ -165,17 +165,17 @@ func TestMigrateGoesOnAfterConflicts(t *testing.T) {
 	out, err := run(t, k, "migrate", "CloneSet", "--from", "Deployment", "--src-name", "demo", "--replicas", "1")
 	require.NoError(t, err)
 	require.Equal(t, "CloneSet demo +1, Deployment demo -0\nCloneSet demo +1, Deployment demo -1\n"+
-		"1 pods migrated from Deployment demo to CloneSet demo\n", out)
+		"pods migrated: 1, from Deployment demo to CloneSet demo\n", out)
 	require.Equal(t, map[string]int{"CloneSet": 2, "Deployment": 2}, conflicts)
 }
 
 func TestMigrateEnds(t *testing.T) {
 	t.Parallel()
 	waiting := demo(func(set *appsv1beta1.CloneSet) { set.Status.AvailableReplicas = 0; set.Generation = 9 })
-	_, err := run(t, movable(t, deployment(), waiting), "migrate", "CloneSet", "--from", "Deployment", "--src-name", "demo", "--timeout-seconds", "0")
-	require.ErrorContains(t, err, "stopped: CloneSet demo has 0 pods more and Deployment demo 0 less, of 4; to go on, scale Deployment demo to 4")
+	_, err := run(t, migratable(t, deployment(), waiting), "migrate", "CloneSet", "--from", "Deployment", "--src-name", "demo", "--timeout-seconds", "0")
+	require.ErrorContains(t, err, "stopped: CloneSet demo has grown by 0 pods and Deployment demo shrunk by 0, of 4; to continue, scale Deployment demo to 4")
 
-	meddled := interceptor.NewClient(movable(t, deployment(), demo()), interceptor.Funcs{
+	meddled := interceptor.NewClient(migratable(t, deployment(), demo()), interceptor.Funcs{
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 			if err := c.SubResource(sub).Update(ctx, o, opts...); err != nil {
 				return err
@@ -189,7 +189,7 @@ func TestMigrateEnds(t *testing.T) {
 		},
 	})
 	_, err = run(t, meddled, "migrate", "CloneSet", "--from", "Deployment", "--src-name", "demo")
-	require.ErrorContains(t, err, "Deployment demo has replicas 9, and not 4 as this command left it")
+	require.ErrorContains(t, err, "Deployment demo has 9 replicas, not 4 as this command left it")
 }
 
 func TestNextStepOfAMove(t *testing.T) {
@@ -204,15 +204,15 @@ func TestNextStepOfAMove(t *testing.T) {
 		source, destination size
 		next                step
 	}{
-		{"first the destination grows", progress{}, 4, 1, at(4, 4), at(0, 0), step{out: 1}},
-		{"by no more than is wanted", progress{}, 2, 9, at(4, 4), at(0, 0), step{out: 2}},
-		{"the source waits for its pods", progress{out: 1}, 4, 1, at(4, 4), at(1, 0), step{}},
-		{"and shrinks when they are available", progress{out: 1}, 4, 1, at(4, 4), at(1, 1), step{in: 1}},
+		{"the destination grows first", progress{}, 4, 1, at(4, 4), at(0, 0), step{out: 1}},
+		{"the destination does not grow beyond the desired replicas", progress{}, 2, 9, at(4, 4), at(0, 0), step{out: 2}},
+		{"the source waits for pods of the destination", progress{out: 1}, 4, 1, at(4, 4), at(1, 0), step{}},
+		{"the source shrinks when they are available", progress{out: 1}, 4, 1, at(4, 4), at(1, 1), step{in: 1}},
 		{"then the destination grows again", progress{out: 1, in: 1}, 4, 1, at(3, 3), at(1, 1), step{out: 1}},
-		{"with room left it grows first", progress{out: 1}, 4, 2, at(4, 4), at(1, 1), step{out: 1}},
-		{"the last ones leave the source", progress{out: 4, in: 3}, 4, 1, at(1, 1), at(4, 4), step{in: 1}},
-		{"a size that the controller has not seen is waited for", progress{}, 4, 1, size{replicas: 4}, at(0, 0), step{}},
-		{"that of the destination too", progress{out: 1}, 4, 1, at(4, 4), size{replicas: 1, available: 1}, step{}},
+		{"with room left the destination grows first", progress{out: 1}, 4, 2, at(4, 4), at(1, 1), step{out: 1}},
+		{"the last pods leave the source", progress{out: 4, in: 3}, 4, 1, at(1, 1), at(4, 4), step{in: 1}},
+		{"waits until the controller has seen the source's size", progress{}, 4, 1, size{replicas: 4}, at(0, 0), step{}},
+		{"waits until the controller has seen the destination's size", progress{out: 1}, 4, 1, at(4, 4), size{replicas: 1, available: 1}, step{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -19,9 +19,9 @@ func migrateValuesCommand() *cobra.Command {
 	file := "-"
 	cmd := &cobra.Command{
 		Use:   "values",
-		Short: "Turn values of OpenKruise's chart into those of chart flotilla-member",
-		Long: "Turn values of OpenKruise's chart, of 1.8 or 1.9, into those of chart flotilla-member, and print them. What is left\n" +
-			"out, and why, is printed to standard error. It needs no cluster.",
+		Short: "Turn values of OpenKruise's chart into values of chart flotilla-member",
+		Long: "Turn values of OpenKruise's chart, 1.8 or 1.9, into values of chart flotilla-member, and print them. Values that are\n" +
+			"left out are printed to standard error, with the reasons. No cluster is needed.",
 		Example: "  helm get values kruise -o yaml | kubectl kruise migrate values > values.yaml",
 		Args:    cobra.NoArgs,
 	}
@@ -76,21 +76,21 @@ func migrateValues(values map[string]any) (notes []string, err error) {
 	for _, image := range []string{"manager", "daemon"} {
 		if _, ok, _ := unstructured.NestedFieldNoCopy(values, image, "image"); ok {
 			remove(values, image, "image")
-			notes = append(notes, image+".image is left out: it is one of OpenKruise")
+			notes = append(notes, image+".image is left out: it is an OpenKruise image")
 		}
 	}
-	former, err := charts.Former()
+	previous, err := charts.Former()
 	if err != nil {
 		return nil, err
 	}
-	for _, value := range slices.Sorted(maps.Keys(former)) {
+	for _, value := range slices.Sorted(maps.Keys(previous)) {
 		path := strings.Split(value, ".")
 		if _, ok, _ := unstructured.NestedFieldNoCopy(values, path...); !ok {
 			continue
 		}
 		remove(values, path...)
 		if !slices.Contains([]string{"manager.nodeAffinity", "manager.loggingFormat"}, value) {
-			notes = append(notes, fmt.Sprintf("%s is left out; here it is %s", value, former[value]))
+			notes = append(notes, fmt.Sprintf("%s is left out; instead: %s", value, previous[value]))
 		}
 	}
 	return notes, nil

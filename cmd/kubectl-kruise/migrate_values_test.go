@@ -34,9 +34,9 @@ helmHooks: {}
     format: console
     level: "2"
 `, out.String())
-	require.Equal(t, "Note: manager.image is left out: it is one of OpenKruise\n"+
-		"Note: helmHooks is left out; here it is nothing; the chart runs no hooks but those of helm test\n"+
-		"Note: installation.namespace is left out; here it is helm's --namespace\n", notes.String())
+	require.Equal(t, "Note: manager.image is left out: it is an OpenKruise image\n"+
+		"Note: helmHooks is left out; instead: nothing; the chart runs no hooks but those of helm test\n"+
+		"Note: installation.namespace is left out; instead: helm's --namespace\n", notes.String())
 }
 
 // TestMigrateAllValues leaves nothing that the chart rejects. The chart's own test of the same file says what it does.

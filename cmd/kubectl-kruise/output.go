@@ -18,7 +18,7 @@ type output struct {
 func (o *output) flags(cmd *cobra.Command) {
 	o.json = genericclioptions.NewJSONYamlPrintFlags()
 	o.json.AddFlags(cmd)
-	cmd.Flags().StringVarP(&o.format, "output", "o", "", "print the object as json or yaml, or only its name by name")
+	cmd.Flags().StringVarP(&o.format, "output", "o", "", "output format: json, yaml or name")
 }
 
 // printer returns a printer for objects. Without -o it prints their name and what was done.
@@ -28,7 +28,7 @@ func (o *output) printer(done string) (printers.ResourcePrinter, error) {
 	}
 	printer, err := o.json.ToPrinter(o.format)
 	if err != nil {
-		return nil, fmt.Errorf("--output=%s: write json, yaml or name", o.format)
+		return nil, fmt.Errorf("--output=%s: must be json, yaml or name", o.format)
 	}
 	return printer, nil
 }

@@ -15,7 +15,7 @@ type lines struct {
 	last string
 }
 
-func (l *lines) print(s standing) error {
+func (l *lines) print(s rolloutState) error {
 	line := s.end()
 	if !s.done {
 		line = fmt.Sprintf("Waiting for %s %q rollout to finish: %s...", s.noun, s.name, s.waits)
@@ -44,8 +44,8 @@ const (
 	redraw = "\r\x1b[K"
 )
 
-func (b *bar) print(s standing) error {
-	if _, err := fmt.Fprint(b.out, redraw, fit(draw(s), b.width-1)); err != nil {
+func (b *bar) print(s rolloutState) error {
+	if _, err := fmt.Fprint(b.out, redraw, fit(renderBar(s), b.width-1)); err != nil {
 		return err
 	}
 	b.open = true
@@ -67,8 +67,8 @@ func (b *bar) end() error {
 	return err
 }
 
-func draw(s standing) string {
-	text := fmt.Sprintf("%s [%s] %d/%d updated, %d ready, %d available", s.name, gauge(s), s.updated, s.goal, s.ready, s.available)
+func renderBar(s rolloutState) string {
+	text := fmt.Sprintf("%s [%s] %d/%d updated, %d ready, %d available", s.name, renderGauge(s), s.updated, s.goal, s.ready, s.available)
 	if kept := s.want - s.goal; kept > 0 {
 		text += fmt.Sprintf(", partition keeps %d", kept)
 	}
@@ -78,8 +78,8 @@ func draw(s standing) string {
 	return text
 }
 
-// gauge returns the bar: the pods in the order of their state, each with its share of the wanted pods.
-func gauge(s standing) string {
+// renderGauge returns the bar: the pods in the order of their state, each with its share of the wanted pods.
+func renderGauge(s rolloutState) string {
 	at := func(n int32) int {
 		if s.want <= 0 {
 			return cells

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 )
 
 // revisions lists the set's revisions, oldest first.
@@ -22,8 +22,8 @@ func revisions(ctx context.Context, c client.Reader, set workload) ([]*appsv1.Co
 	return all, nil
 }
 
-// numbered finds the revision with a number. The error lists the existing ones.
-func numbered(all []*appsv1.ControllerRevision, set workload, number int64) (*appsv1.ControllerRevision, error) {
+// revisionByNumber finds the revision with a number. The error lists the existing ones.
+func revisionByNumber(all []*appsv1.ControllerRevision, set workload, number int64) (*appsv1.ControllerRevision, error) {
 	var there []int64
 	for _, r := range all {
 		if r.Revision == number {
@@ -34,11 +34,11 @@ func numbered(all []*appsv1.ControllerRevision, set workload, number int64) (*ap
 	if len(there) == 0 {
 		return nil, noHistory(set)
 	}
-	return nil, fmt.Errorf("%s has no revision %d: there are %v; revisionHistoryLimit says how many are kept", set.id(), number, there)
+	return nil, fmt.Errorf("%s has no revision %d, only %v; revisionHistoryLimit limits how many are kept", set.id(), number, there)
 }
 
 func noHistory(set workload) error {
-	return fmt.Errorf("%s has no revisions yet: its controller creates the first one, is it running?", set.id())
+	return fmt.Errorf("%s has no revisions yet: its controller creates the first one; is it running?", set.id())
 }
 
 // template reads the template of a revision, including fields that the types here don't know.
@@ -49,7 +49,7 @@ func template(r *appsv1.ControllerRevision) (map[string]any, error) {
 	}
 	found, ok, err := unstructured.NestedMap(data, "spec", "template")
 	if err != nil || !ok {
-		return nil, fmt.Errorf("read revision %s: it holds no template", r.Name)
+		return nil, fmt.Errorf("read revision %s: it has no template", r.Name)
 	}
 	delete(found, "$patch") // Data is a patch that replaces the template.
 	dropNulls(found)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/kubectl/pkg/describe"
 
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 )
 
 // changeCause is the annotation in which users record why they changed a workload. Its revisions have a copy.
@@ -33,7 +33,7 @@ func historyCommand(open func() (conn, error)) *cobra.Command {
 		Use:   "history (TYPE NAME | TYPE/NAME)",
 		Short: "List the revisions of a workload, or show one",
 		Long: "List the revisions of a workload, or show the template of one.\n\n" +
-			"The cause of a change is the annotation " + changeCause + " that the workload had then. With -o yaml or\n" +
+			"The cause of a change is the value of annotation " + changeCause + " at that time. With -o yaml or\n" +
 			"json, the workload is printed as it would be with the template of each revision.",
 		Example: "  kubectl kruise rollout history cloneset/demo\n  kubectl kruise rollout history cloneset/demo --revision 3",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,7 +68,7 @@ func (f *historyFlags) run(ctx context.Context, out io.Writer, c conn, set workl
 		return err
 	}
 	if f.revision > 0 {
-		one, err := numbered(all, set, f.revision)
+		one, err := revisionByNumber(all, set, f.revision)
 		if err != nil {
 			return err
 		}
@@ -78,9 +78,9 @@ func (f *historyFlags) run(ctx context.Context, out io.Writer, c conn, set workl
 	case f.output.format != "":
 		return f.objects(out, set, all)
 	case f.revision > 0:
-		return show(out, set.fullID(), all[0])
+		return writeRevision(out, set.fullID(), all[0])
 	default:
-		return list(out, set.fullID(), all)
+		return writeHistory(out, set.fullID(), all)
 	}
 }
 
@@ -105,8 +105,8 @@ func (f *historyFlags) objects(out io.Writer, set workload, all []*appsv1.Contro
 	return nil
 }
 
-// show prints the template of one revision as kubectl does.
-func show(out io.Writer, name string, r *appsv1.ControllerRevision) error {
+// writeRevision prints the template of one revision as kubectl does.
+func writeRevision(out io.Writer, name string, r *appsv1.ControllerRevision) error {
 	at, err := revision.PodTemplate(r)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func show(out io.Writer, name string, r *appsv1.ControllerRevision) error {
 	return err
 }
 
-func list(out io.Writer, name string, all []*appsv1.ControllerRevision) error {
+func writeHistory(out io.Writer, name string, all []*appsv1.ControllerRevision) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintf(out, "%s\nNo rollout history found.\n", name)
 		return err

@@ -21,7 +21,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
@@ -39,7 +40,7 @@ func newDesk(t *testing.T) *desk {
 	t.Helper()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, "cloneset", cloneset.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{Options: podcontrol.Options{Clock: clock.RealClock{}}}))
+		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{Options: podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}}))
 		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
@@ -152,7 +153,7 @@ func TestAUserRollsOut(t *testing.T) {
 	}
 
 	before := d.pods(t)
-	d.ok(t, "rollout restart clone/demo", "2 containers of cloneset/demo got the variable KRUISE_RESTARTED_AT")
+	d.ok(t, "rollout restart clone/demo", "2 container(s) of cloneset/demo got the variable KRUISE_RESTARTED_AT")
 	d.ok(t, follow, complete)
 	for uid := range d.pods(t) {
 		require.NotContains(t, before, uid, "a restart with InPlaceIfPossible restarts containers")
@@ -196,7 +197,7 @@ func (d *desk) scales(t *testing.T, follow string) {
 	d.fails(t, "rollout status ships/web", "choose that cluster with --context")
 }
 
-// migrates turns a Deployment into a CloneSet beside the existing one.
+// migrates turns a Deployment into a CloneSet next to the existing one.
 func (d *desk) migrates(t *testing.T) {
 	t.Helper()
 	template := pod("nginx:1")
@@ -209,7 +210,7 @@ func (d *desk) migrates(t *testing.T) {
 	}
 	require.NoError(t, d.Create(t.Context(), shop))
 	d.ok(t, "migrate CloneSet --from Deployment --src-name shop --create", "cloneset.apps.kruise.io/shop created")
-	d.ok(t, "migrate CloneSet --from Deployment --src-name shop --timeout-seconds 90", "2 pods migrated from Deployment shop to CloneSet shop")
+	d.ok(t, "migrate CloneSet --from Deployment --src-name shop --timeout-seconds 90", "pods migrated: 2, from Deployment shop to CloneSet shop")
 	set := &appsv1beta1.CloneSet{}
 	require.NoError(t, d.Get(t.Context(), client.ObjectKeyFromObject(shop), set))
 	require.Equal(t, int32(2), set.Status.AvailableReplicas)

@@ -12,7 +12,7 @@ func pauseCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause (TYPE NAME | TYPE/NAME)",
 		Short: "Pause a rollout",
-		Long: "Pause a rollout: set paused in its update strategy. No further pod is updated and none is created\n" +
+		Long: "Pause a rollout: set paused in its update strategy. No more pods are updated, and none are created\n" +
 			"by surge; scaling continues.",
 		Example: "  kubectl kruise rollout pause cloneset/demo",
 	}
@@ -53,7 +53,7 @@ func pause(ctx context.Context, set workload) (string, []string, error) {
 	case f.onDelete:
 		return "", nil, fmt.Errorf("%s has updateStrategy.type OnDelete: there is no rollout to pause", set.id())
 	case f.paused:
-		return "", nil, fmt.Errorf("%s is paused already", set.id())
+		return "", nil, fmt.Errorf("%s is already paused", set.id())
 	}
 	return "paused", nil, unstructured.SetNestedField(set.Object, true, set.pausedPath()...)
 }

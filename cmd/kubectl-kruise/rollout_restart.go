@@ -24,19 +24,19 @@ func restartCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restart (TYPE NAME | TYPE/NAME)",
 		Short: "Roll out the same template again",
-		Long: "Roll out the same template again, within the bounds of the update strategy: the annotation\n" +
-			restartedAt + " of the pods gets the time.\n\n" +
-			"An in-place update writes a new annotation into running pods and restarts nothing, unless containers read it\n" +
-			"by env. So it depends on the policy; of a DaemonSet, Standard counts as ReCreate:\n\n" +
+		Long: "Roll out the same template again, within the limits of the update strategy: the pod annotation\n" +
+			restartedAt + " is set to the current time.\n\n" +
+			"An in-place update writes the annotation to running pods but restarts nothing, unless containers read it\n" +
+			"through an env variable. So the effect depends on the policy; for a DaemonSet, Standard counts as ReCreate:\n\n" +
 			"  ReCreate           pods are recreated.\n" +
 			"  InPlaceIfPossible  each container is given a variable " + restartedAtEnv + " that reads the annotation. Pods\n" +
-			"                     are recreated by the first restart; by later ones they are restarted in place, on nodes\n" +
-			"                     with a node daemon, and recreated elsewhere.\n" +
+			"                     are recreated by the first restart. Later ones restart them in place on nodes with a\n" +
+			"                     node daemon, and recreate them elsewhere.\n" +
 			"  InPlaceOnly        containers must have that variable, or one that reads the same annotation; if they\n" +
 			"                     don't, the restart is refused, because it would have no effect.\n\n" +
-			"With --containers no pod is recreated where a node daemon runs, nor any variable needed: the containers of the\n" +
-			"template are restarted in place, by launch priority, because annotation\n" +
-			keys.RestartContainers + " of the pods gets the time. Injected containers run on. It takes\n" +
+			"With --containers, no variable is needed, and no pod is recreated where a node daemon runs: the containers of the\n" +
+			"template are restarted in place, by launch priority, because the pod annotation\n" +
+			keys.RestartContainers + " is set to the current time. Injected containers keep running. It requires\n" +
 			"policy InPlaceIfPossible, with which pods on other nodes are recreated, or InPlaceOnly.",
 		Example: "  kubectl kruise rollout restart cloneset/demo\n  kubectl kruise rollout restart cloneset/demo --containers",
 	}
@@ -68,15 +68,15 @@ func restart(now time.Time, containers bool) edit {
 		case f.paused:
 			return "", nil, fmt.Errorf("%s is paused: run kubectl kruise rollout resume %s first", set.id(), set.id())
 		case set.templateAnnotation(annotation) == at:
-			return "", nil, fmt.Errorf("%s was restarted within this second: wait a second", set.id())
+			return "", nil, fmt.Errorf("%s was restarted less than a second ago: wait a second", set.id())
 		}
 		notes, inPlace := holds(set.id(), f), f.policy == appsv1beta1.PodInPlaceIfPossible || f.policy == appsv1beta1.PodInPlaceOnly
 		switch {
 		case containers && f.onDelete:
-			return "", nil, fmt.Errorf("%s has updateStrategy.type OnDelete, by which running pods are not updated: delete the pods, or "+
+			return "", nil, fmt.Errorf("%s has updateStrategy.type OnDelete, which does not update running pods: delete the pods, or "+
 				"choose RollingUpdate", set.id())
 		case containers && !inPlace:
-			return "", nil, fmt.Errorf("%s is not updated in place, so its pods would be recreated: leave out --containers if that is meant; "+
+			return "", nil, fmt.Errorf("%s is not updated in place, so its pods would be recreated: omit --containers to do that, "+
 				"or choose policy InPlaceIfPossible", set.id())
 		case !containers && !f.onDelete && inPlace:
 			added, err := set.readRestart()
@@ -86,7 +86,7 @@ func restart(now time.Time, containers bool) edit {
 			case added > 0 && f.policy == appsv1beta1.PodInPlaceOnly:
 				return "", nil, noRestart(set, f)
 			case added > 0:
-				notes = append(notes, fmt.Sprintf("%d containers of %s got the variable %s, without which an in-place update restarts nothing: "+
+				notes = append(notes, fmt.Sprintf("%d container(s) of %s got the variable %s, without which an in-place update restarts nothing: "+
 					"this time its pods are recreated; to restart containers in running pods, use --containers", added, set.id(), restartedAtEnv))
 			}
 		}
@@ -117,8 +117,8 @@ func (s workload) readRestart() (added int, err error) {
 
 // noRestart returns why a restart would have no effect, and the alternatives.
 func noRestart(set workload, f facts) error {
-	return fmt.Errorf("%s has podUpdatePolicy InPlaceOnly, and not all of its containers read the annotation %s by env: the "+
-		"restart would change the annotation and restart nothing. To recreate the pods, no more at a time than "+
-		"maxUnavailable, run kubectl label pods -n %s -l '%s' %s=true; or choose podUpdatePolicy InPlaceIfPossible",
+	return fmt.Errorf("%s has podUpdatePolicy InPlaceOnly, and not all of its containers read the annotation %s through env: the "+
+		"restart would change the annotation and restart nothing. To recreate the pods, at most "+
+		"maxUnavailable at a time, run kubectl label pods -n %s -l '%s' %s=true; or choose podUpdatePolicy InPlaceIfPossible",
 		set.id(), restartedAt, set.GetNamespace(), f.selector, keys.SpecifiedDelete)
 }

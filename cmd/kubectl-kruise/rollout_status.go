@@ -21,7 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 )
 
 // statusFlags are the flags of the verb status.
@@ -39,11 +39,11 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 		Use:   "status (TYPE NAME | TYPE/NAME)",
 		Short: "Follow a rollout until it is complete",
 		Long: "Follow a rollout until it is complete: as many pods as the partition allows have the new\n" +
-			"template, there are as many pods as wanted, and all are ready and available.\n\n" +
-			"On a terminal it draws a bar: \"=\" is a pod that is updated and available, \"-\" one that is updated, \".\" one\n" +
-			"that is to be updated, \"|\" begins those that the partition keeps. Elsewhere it writes a line for each change.\n\n" +
-			"It fails, and says why, when the rollout exceeds its deadline or can't continue with the present spec, when the\n" +
-			"workload is deleted, and when --timeout is over.",
+			"template, the number of pods is as desired, and all are ready and available.\n\n" +
+			"On a terminal, it draws a bar: \"=\" is a pod that is updated and available, \"-\" one that is updated, \".\" one\n" +
+			"that is still to be updated; the pods after \"|\" are kept by the partition. Elsewhere, it writes a line for each change.\n\n" +
+			"It fails, and says why, when the rollout exceeds its deadline or can't continue with the current spec, when the\n" +
+			"workload is deleted, and when --timeout expires.",
 		Example: "  kubectl kruise rollout status cloneset/demo\n" +
 			"  kubectl kruise rollout status cloneset/demo --timeout 5m\n" +
 			"  kubectl kruise rollout status cloneset/demo --watch=false",
@@ -72,20 +72,20 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set worklo
 	defer func() { err = errors.Join(err, t.end()) }()
 	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, f.timeout)
 	defer cancel()
-	var last standing
+	var last rolloutState
 	look := func(ctx context.Context, now workload) (bool, error) {
 		facts, err := now.facts(ctx)
 		if err != nil {
 			return false, err
 		}
-		goal, err := facts.goal(ctx, c, now)
+		goal, err := facts.desiredUpdated(ctx, c, now)
 		if err != nil {
 			return false, err
 		}
-		if last, err = standingOf(now, facts, goal); err != nil {
+		if last, err = rolloutStateOf(now, facts, goal); err != nil {
 			return false, err
 		}
-		if err := f.pinned(ctx, c, now, facts); err != nil {
+		if err := f.checkRevision(ctx, c, now, facts); err != nil {
 			return false, err
 		}
 		return last.done, t.print(last)
@@ -111,20 +111,20 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set worklo
 	return err
 }
 
-// pinned rejects a rollout to a revision other than --revision. Until the controller has seen the spec, the status names the revision of the
-// previous rollout.
-func (f *statusFlags) pinned(ctx context.Context, c client.Client, set workload, is facts) error {
-	if f.revision == 0 || is.observed < set.GetGeneration() {
+// checkRevision rejects a rollout to a revision other than --revision. Until the controller has seen the spec, the status names the
+// revision of the previous rollout.
+func (f *statusFlags) checkRevision(ctx context.Context, c client.Client, set workload, current facts) error {
+	if f.revision == 0 || current.observed < set.GetGeneration() {
 		return nil
 	}
 	all, err := revisions(ctx, c, set)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(r *appsv1.ControllerRevision) bool { return revision.Same(r.Name, is.revision) })
+	i := slices.IndexFunc(all, func(r *appsv1.ControllerRevision) bool { return revision.Same(r.Name, current.revision) })
 	switch {
 	case i < 0:
-		return fmt.Errorf("%s is being rolled out to revision %s, which does not exist any more", set.id(), is.revision)
+		return fmt.Errorf("%s is being rolled out to revision %s, which no longer exists", set.id(), current.revision)
 	case all[i].Revision != f.revision:
 		return fmt.Errorf("%s is being rolled out to revision %d, not to %d", set.id(), all[i].Revision, f.revision)
 	}
@@ -165,7 +165,7 @@ func watching(ctx context.Context, c client.WithWatch, set workload, look func(c
 
 // progressPrinter prints the progress of a rollout.
 type progressPrinter interface {
-	print(standing) error
+	print(rolloutState) error
 	// end is called after the last line.
 	end() error
 }

@@ -32,22 +32,22 @@ func TestPauseAndResume(t *testing.T) {
 		err    string
 	}{
 		{"pause stops the update", demo(), "rollout pause cloneset/demo", "cloneset.apps.kruise.io/demo paused\n", true, ""},
-		{"the short name is known", demo(), "rollout pause clone demo", "cloneset.apps.kruise.io/demo paused\n", true, ""},
-		{"the plural is known", demo(), "rollout pause clonesets/demo", "cloneset.apps.kruise.io/demo paused\n", true, ""},
-		{"the group is known", demo(), "rollout pause cloneset.apps.kruise.io/demo", "cloneset.apps.kruise.io/demo paused\n", true, ""},
+		{"a short name", demo(), "rollout pause clone demo", "cloneset.apps.kruise.io/demo paused\n", true, ""},
+		{"a plural", demo(), "rollout pause clonesets/demo", "cloneset.apps.kruise.io/demo paused\n", true, ""},
+		{"a type with a group", demo(), "rollout pause cloneset.apps.kruise.io/demo", "cloneset.apps.kruise.io/demo paused\n", true, ""},
 		{"a dry run on the client changes nothing", demo(), "rollout pause clone/demo --dry-run=client", "cloneset.apps.kruise.io/demo paused (dry run)\n", false, ""},
 		{"a dry run on the server changes nothing", demo(), "rollout pause clone/demo --dry-run=server", "cloneset.apps.kruise.io/demo paused (server dry run)\n", false, ""},
-		{"only the name may be asked for", demo(), "rollout pause clone/demo -o name", "cloneset.apps.kruise.io/demo\n", true, ""},
-		{"another output is refused before anything is written", demo(), "rollout pause clone/demo -o wide", "", false, "--output=wide: write json, yaml or name"},
-		{"a paused one is not paused again", demo(roll(paused)), "rollout pause clone/demo", "", true, "cloneset/demo is paused already"},
+		{"-o name prints only the name", demo(), "rollout pause clone/demo -o name", "cloneset.apps.kruise.io/demo\n", true, ""},
+		{"another output is refused before anything is written", demo(), "rollout pause clone/demo -o wide", "", false, "--output=wide: must be json, yaml or name"},
+		{"a paused object is not paused again", demo(roll(paused)), "rollout pause clone/demo", "", true, "cloneset/demo is already paused"},
 		{"OnDelete has nothing to pause", demo(deleting), "rollout pause clone/demo", "", false, "OnDelete: there is no rollout to pause"},
-		{"resume continues it", demo(roll(paused)), "rollout resume clone/demo", "cloneset.apps.kruise.io/demo resumed\n", false, ""},
-		{"one that is not paused can't resume", demo(), "rollout resume clone/demo", "", false, "cloneset/demo is not paused"},
-		{"all of a type may be named", demo(), "rollout pause clone --all", "cloneset.apps.kruise.io/demo paused\n", true, ""},
+		{"resume continues the update", demo(roll(paused)), "rollout resume clone/demo", "cloneset.apps.kruise.io/demo resumed\n", false, ""},
+		{"an object that is not paused can't be resumed", demo(), "rollout resume clone/demo", "", false, "cloneset/demo is not paused"},
+		{"all objects of a type", demo(), "rollout pause clone --all", "cloneset.apps.kruise.io/demo paused\n", true, ""},
 		{"a missing object is reported", demo(), "rollout pause clone/other", "", false, `clonesets.apps.kruise.io "other" not found`},
 		{"another kind is sent to kubectl", demo(), "rollout pause deploy/web", "", false, "try kubectl rollout pause"},
-		{"an unknown type has a remedy", demo(), "rollout pause clones/demo", "", false, "choose that cluster with --context"},
-		{"an object must be named", demo(), "rollout pause", "", false, "name what to work on"},
+		{"an unknown type is reported with what to do", demo(), "rollout pause clones/demo", "", false, "choose that cluster with --context"},
+		{"an object is required", demo(), "rollout pause", "", false, "name an object"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +60,7 @@ func TestPauseAndResume(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, c.want, out)
 			}
-			r := got(t, s).Spec.UpdateStrategy.RollingUpdate
+			r := storedCloneSet(t, s).Spec.UpdateStrategy.RollingUpdate
 			require.Equal(t, c.paused, r != nil && r.Paused)
 		})
 	}
@@ -97,21 +97,21 @@ func TestRestart(t *testing.T) {
 		vars int
 		err  string
 	}{
-		{"ReCreate needs the annotation alone", demo(), "", 0, ""},
+		{"ReCreate only needs the annotation", demo(), "", 0, ""},
 		{
-			"InPlaceIfPossible would only change the annotation, so containers are made to read it",
-			demo(policy(appsv1beta1.PodInPlaceIfPossible)), "2 containers of cloneset/demo got the variable KRUISE_RESTARTED_AT, without which an in-place update restarts nothing: this time its pods are recreated", 2, "",
+			"with InPlaceIfPossible, containers get a variable that reads the annotation",
+			demo(policy(appsv1beta1.PodInPlaceIfPossible)), "2 container(s) of cloneset/demo got the variable KRUISE_RESTARTED_AT, without which an in-place update restarts nothing: this time its pods are recreated", 2, "",
 		},
-		{"InPlaceIfPossible whose containers read it needs no more", demo(policy(appsv1beta1.PodInPlaceIfPossible), readers), "", 0, ""},
-		{"InPlaceOnly whose containers read it is restarted in place", demo(policy(appsv1beta1.PodInPlaceOnly), readers), "", 0, ""},
+		{"InPlaceIfPossible with containers that read the annotation needs nothing else", demo(policy(appsv1beta1.PodInPlaceIfPossible), readers), "", 0, ""},
+		{"InPlaceOnly with containers that read the annotation is restarted in place", demo(policy(appsv1beta1.PodInPlaceOnly), readers), "", 0, ""},
 		{
-			"InPlaceOnly that would restart nothing is refused with the remedy", demo(policy(appsv1beta1.PodInPlaceOnly)), "", 0,
+			"InPlaceOnly that would restart nothing is refused with what to do", demo(policy(appsv1beta1.PodInPlaceOnly)), "", 0,
 			"kubectl label pods -n default -l 'app=demo' apps.kruise.io/specified-delete=true",
 		},
-		{"a paused one must be resumed first", demo(roll(paused)), "", 0, "run kubectl kruise rollout resume cloneset/demo first"},
+		{"a paused object must be resumed first", demo(roll(paused)), "", 0, "run kubectl kruise rollout resume cloneset/demo first"},
 		{"a partition is reported", demo(roll(keepTwo)), "has partition 2", 0, ""},
-		{"OnDelete is reported", demo(deleting), "a pod is updated when a user deletes it", 0, ""},
-		{"twice in a second is refused", demo(func(set *appsv1beta1.CloneSet) {
+		{"OnDelete is reported", demo(deleting), "a pod is updated only when it is deleted", 0, ""},
+		{"two restarts within a second are refused", demo(func(set *appsv1beta1.CloneSet) {
 			set.Spec.Template.Annotations = map[string]string{restartedAt: at}
 		}), "", 0, "wait a second"},
 	} {
@@ -119,7 +119,7 @@ func TestRestart(t *testing.T) {
 			t.Parallel()
 			s := newCluster(t, c.set)
 			out, err := run(t, s, "rollout", "restart", "cloneset/demo")
-			set := got(t, s)
+			set := storedCloneSet(t, s)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				require.Empty(t, cmp.Diff(c.set.Spec, set.Spec))
@@ -152,12 +152,12 @@ func TestRestartOfContainers(t *testing.T) {
 		set      *appsv1beta1.CloneSet
 		out, err string
 	}{
-		{"InPlaceIfPossible needs the annotation alone", demo(policy(appsv1beta1.PodInPlaceIfPossible)), "", ""},
-		{"and so does InPlaceOnly", demo(policy(appsv1beta1.PodInPlaceOnly)), "", ""},
+		{"InPlaceIfPossible only needs the annotation", demo(policy(appsv1beta1.PodInPlaceIfPossible)), "", ""},
+		{"InPlaceOnly only needs the annotation", demo(policy(appsv1beta1.PodInPlaceOnly)), "", ""},
 		{"a partition is reported", demo(policy(appsv1beta1.PodInPlaceOnly), roll(keepTwo)), "has partition 2", ""},
-		{"ReCreate would recreate the pods", demo(), "", "leave out --containers"},
-		{"by OnDelete nothing would happen", demo(policy(appsv1beta1.PodInPlaceOnly), deleting), "", "or choose RollingUpdate"},
-		{"twice in a second is refused", demo(policy(appsv1beta1.PodInPlaceOnly), func(set *appsv1beta1.CloneSet) {
+		{"ReCreate would recreate the pods", demo(), "", "omit --containers"},
+		{"OnDelete would do nothing", demo(policy(appsv1beta1.PodInPlaceOnly), deleting), "", "or choose RollingUpdate"},
+		{"two restarts within a second are refused", demo(policy(appsv1beta1.PodInPlaceOnly), func(set *appsv1beta1.CloneSet) {
 			set.Spec.Template.Annotations = map[string]string{keys.RestartContainers: at}
 		}), "", "wait a second"},
 	} {
@@ -165,7 +165,7 @@ func TestRestartOfContainers(t *testing.T) {
 			t.Parallel()
 			s := newCluster(t, c.set)
 			out, err := run(t, s, "rollout", "restart", "cloneset/demo", "--containers")
-			set := got(t, s)
+			set := storedCloneSet(t, s)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				require.Empty(t, cmp.Diff(c.set.Spec, set.Spec))
@@ -182,7 +182,7 @@ func TestRestartOfContainers(t *testing.T) {
 
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	s := newCluster(t, demo(), made(t, 3, "nginx:1", ""), made(t, 1, "nginx:0", "first"), made(t, 2, "nginx:2", "kubectl set image"))
+	s := newCluster(t, demo(), newRevision(t, 3, "nginx:1", ""), newRevision(t, 1, "nginx:0", "first"), newRevision(t, 2, "nginx:2", "kubectl set image"))
 	for _, c := range []struct {
 		golden string
 		args   string
@@ -199,7 +199,7 @@ func TestHistory(t *testing.T) {
 		})
 	}
 	_, err := run(t, s, "rollout", "history", "clone/demo", "--revision", "7")
-	require.ErrorContains(t, err, "cloneset/demo has no revision 7: there are [1 2 3]")
+	require.ErrorContains(t, err, "cloneset/demo has no revision 7, only [1 2 3]")
 	_, err = run(t, s, "rollout", "history", "clone/demo", "--revision", "-1")
 	require.ErrorContains(t, err, "--revision=-1")
 	_, err = run(t, newCluster(t, demo()), "rollout", "history", "clone/demo", "--revision", "1")
@@ -211,7 +211,7 @@ func TestHistory(t *testing.T) {
 
 func TestUndo(t *testing.T) {
 	t.Parallel()
-	all := []client.Object{made(t, 1, "nginx:0", ""), made(t, 2, "nginx:2", ""), made(t, 3, "nginx:1", "")}
+	all := []client.Object{newRevision(t, 1, "nginx:0", ""), newRevision(t, 2, "nginx:2", ""), newRevision(t, 3, "nginx:1", "")}
 	unseen := demo(func(set *appsv1beta1.CloneSet) { set.Spec.Template = pod("nginx:9") })
 	for _, c := range []struct {
 		name      string
@@ -222,22 +222,22 @@ func TestUndo(t *testing.T) {
 		image     string
 		err       string
 	}{
-		{"it goes to the revision before", demo(), all, nil, "demo rolled back\n", "nginx:2", ""},
-		{"it goes to the revision that is named", demo(), all, []string{"--to-revision", "1"}, "demo rolled back\n", "nginx:0", ""},
-		{"a template that has no revision yet goes to the latest", unseen, all, nil, "demo rolled back\n", "nginx:1", ""},
-		{"the present revision is kept", demo(), all, []string{"--to-revision=3"}, "skipped rollback (current template already matches revision 3)", "nginx:1", ""},
+		{"rolls back to the previous revision", demo(), all, nil, "demo rolled back\n", "nginx:2", ""},
+		{"rolls back to a given revision", demo(), all, []string{"--to-revision", "1"}, "demo rolled back\n", "nginx:0", ""},
+		{"a template without a revision is rolled back to the latest one", unseen, all, nil, "demo rolled back\n", "nginx:1", ""},
+		{"the current revision is kept", demo(), all, []string{"--to-revision=3"}, "skipped rollback (current template already matches revision 3)", "nginx:1", ""},
 		{"a dry run changes nothing", demo(), all, []string{"--dry-run=client"}, "demo rolled back (dry run)\n", "nginx:1", ""},
-		{"a paused one is reported", demo(roll(paused)), all, nil, "pods are updated after kubectl kruise rollout resume", "nginx:2", ""},
-		{"an unknown revision is refused", demo(), all, []string{"--to-revision=8"}, "", "nginx:1", "there are [1 2 3]"},
+		{"a paused object is reported", demo(roll(paused)), all, nil, "to update pods, run kubectl kruise rollout resume", "nginx:2", ""},
+		{"an unknown revision is refused", demo(), all, []string{"--to-revision=8"}, "", "nginx:1", "only [1 2 3]"},
 		{"a negative revision is refused", demo(), all, []string{"--to-revision=-8"}, "", "nginx:1", "--to-revision=-8"},
 		{"without another revision there is nothing to roll back to", demo(), all[2:], nil, "", "nginx:1", "nothing to roll back to"},
-		{"without any the controller may not run", demo(), nil, nil, "", "nginx:1", "its controller creates the first"},
+		{"without any revision the controller may not run", demo(), nil, nil, "", "nginx:1", "its controller creates the first"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := newCluster(t, append([]client.Object{c.set}, c.revisions...)...)
 			out, err := run(t, s, append([]string{"rollout", "undo", "cloneset/demo"}, c.args...)...)
-			set := got(t, s)
+			set := storedCloneSet(t, s)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 			} else {
@@ -246,7 +246,7 @@ func TestUndo(t *testing.T) {
 			}
 			want := c.set.DeepCopy()
 			want.Spec.Template = pod(c.image)
-			require.Empty(t, cmp.Diff(want.Spec, set.Spec), "nothing but the template changes")
+			require.Empty(t, cmp.Diff(want.Spec, set.Spec), "only the template changes")
 		})
 	}
 }
@@ -268,7 +268,7 @@ func TestAChangeIsRetriedOnTheNewerObject(t *testing.T) {
 	_, err := run(t, s, "set", "image", "clone/demo", "nginx=nginx:5")
 	require.NoError(t, err)
 	require.Equal(t, 2, writes)
-	containers := got(t, s).Spec.Template.Spec.Containers
+	containers := storedCloneSet(t, s).Spec.Template.Spec.Containers
 	require.Equal(t, "nginx:5", containers[0].Image)
 	require.Equal(t, "proxy:2", containers[1].Image, "a concurrent change of another client stays")
 }

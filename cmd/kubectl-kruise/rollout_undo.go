@@ -15,15 +15,15 @@ func undoCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "undo (TYPE NAME | TYPE/NAME)",
 		Short: "Restore the template of an earlier revision",
-		Long: "Restore the template of an earlier revision. Nothing but the template changes, and pods are updated as after\n" +
-			"any change. By default it is the latest revision whose template differs from the present one.",
+		Long: "Restore the template of an earlier revision. Only the template changes, and pods are updated as after\n" +
+			"any change. The default is the latest revision whose template differs from the current one.",
 		Example: "  kubectl kruise rollout undo cloneset/demo\n  kubectl kruise rollout undo cloneset/demo --to-revision 3",
 	}
 	f := changes(cmd, "kubectl-rollout")
-	cmd.Flags().Int64Var(&number, "to-revision", 0, "the revision to roll back to; 0 is the one before")
+	cmd.Flags().Int64Var(&number, "to-revision", 0, "the revision to roll back to; 0 means the previous one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if number < 0 {
-			return fmt.Errorf("--to-revision=%d: revisions are counted from 1; 0 is the one before", number)
+			return fmt.Errorf("--to-revision=%d: revisions are counted from 1; 0 means the previous one", number)
 		}
 		c, err := open()
 		if err != nil {
@@ -41,7 +41,7 @@ func undoCommand(open func() (conn, error)) *cobra.Command {
 }
 
 func undo(ctx context.Context, set workload, all []*appsv1.ControllerRevision, number int64) (string, []string, error) {
-	r, to, err := earlier(set, all, number)
+	r, to, err := targetRevision(set, all, number)
 	switch {
 	case err != nil:
 		return "", nil, err
@@ -55,11 +55,11 @@ func undo(ctx context.Context, set workload, all []*appsv1.ControllerRevision, n
 	return "rolled back", holds(set.id(), f), unstructured.SetNestedMap(set.Object, to, "spec", "template")
 }
 
-// earlier returns the revision to go back to, and its template. By default that is the latest revision whose template differs from the set's:
-// the controller may not have created a revision for the current template yet.
-func earlier(set workload, all []*appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, map[string]any, error) {
+// targetRevision returns the revision to go back to, and its template. By default that is the latest revision whose template differs from
+// the set's: the controller may not have created a revision for the current template yet.
+func targetRevision(set workload, all []*appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, map[string]any, error) {
 	if number > 0 {
-		r, err := numbered(all, set, number)
+		r, err := revisionByNumber(all, set, number)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -78,5 +78,5 @@ func earlier(set workload, all []*appsv1.ControllerRevision, number int64) (*app
 			return r, to, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("%s has no revision but the present one, so there is nothing to roll back to", set.id())
+	return nil, nil, fmt.Errorf("%s has no revision but the current one, so there is nothing to roll back to", set.id())
 }

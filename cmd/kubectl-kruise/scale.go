@@ -37,17 +37,17 @@ func scaleCommand(open func() (conn, error)) *cobra.Command {
 	}
 	f := &scaleFlags{change: changes(cmd, "kubectl-scale")}
 	cmd.Flags().Int64Var(&f.replicas, "replicas", 0, "the size to set")
-	cmd.Flags().Int64Var(&f.current, "current-replicas", -1, "refuse unless this is the current size; -1 does not check")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to wait until there are as many pods, as in 1m; 0 does not wait")
+	cmd.Flags().Int64Var(&f.current, "current-replicas", -1, "fail unless this is the current size; -1 disables the check")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to wait for that number of pods, as in 1m; 0 does not wait")
 	if err := cmd.MarkFlagRequired("replicas"); err != nil {
 		panic(err) // The flag is defined above.
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case f.replicas < 0:
-			return fmt.Errorf("--replicas=%d: a size is 0 or more", f.replicas)
+			return fmt.Errorf("--replicas=%d: must be 0 or more", f.replicas)
 		case f.current < -1:
-			return fmt.Errorf("--current-replicas=%d: a size is 0 or more; -1 does not check", f.current)
+			return fmt.Errorf("--current-replicas=%d: must be 0 or more, or -1 for no check", f.current)
 		}
 		if err := f.complete(cmd); err != nil {
 			return err
@@ -111,7 +111,7 @@ func (f *scaleFlags) scale(ctx context.Context, c client.Client, object *unstruc
 			}
 		}
 		// Print the new size, if the kind has it in the usual field.
-		if was, ok, err := unstructured.NestedInt64(object.Object, "spec", "replicas"); ok && err == nil && was == now {
+		if before, ok, err := unstructured.NestedInt64(object.Object, "spec", "replicas"); ok && err == nil && before == now {
 			return unstructured.SetNestedField(object.Object, f.replicas, "spec", "replicas")
 		}
 		return nil
@@ -135,7 +135,7 @@ func (f *scaleFlags) await(ctx context.Context, c client.Client, object *unstruc
 		return there == want, errors.Join(err, failed)
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return fmt.Errorf("%s is scaled, and after %s it has %d pods of %d", name, f.timeout, there, want)
+		return fmt.Errorf("%s was scaled, but after %s it has %d of %d pods", name, f.timeout, there, want)
 	}
 	return err
 }

@@ -51,18 +51,18 @@ func TestScale(t *testing.T) {
 		out, err   string
 		want       int32
 	}{
-		{"the size is set and not waited for", "--replicas 7", 5, "cloneset.apps.kruise.io/demo scaled\n", "", 7},
-		{"what is printed has the new size", "--replicas 7 -o yaml", 5, "\n  replicas: 7\n", "", 7},
+		{"the size is set without waiting", "--replicas 7", 5, "cloneset.apps.kruise.io/demo scaled\n", "", 7},
+		{"the printed object has the new size", "--replicas 7 -o yaml", 5, "\n  replicas: 7\n", "", 7},
 		{"a dry run on the client shows the size and does not change it", "--replicas 7 -o yaml --dry-run=client", 5, "\n  replicas: 7\n", "", 5},
 		{"a dry run on the server does not change it", "--replicas 7 --dry-run=server", 5, "demo scaled (server dry run)\n", "", 5},
 		{"a dry run does not wait for pods", "--replicas 7 --dry-run=server --timeout 1m", 5, "demo scaled", "", 5},
 		{"the command waits for the pods if asked to", "--replicas 7 --timeout 1m", 7, "demo scaled\n", "", 7},
-		{"a wait has a timeout", "--replicas 7 --timeout 10ms", 6, "", "clonesets/demo is scaled, and after 10ms it has 6 pods of 7", 7},
-		{"the size may be a condition", "--replicas 7 --current-replicas 5", 5, "demo scaled\n", "", 7},
+		{"a wait has a timeout", "--replicas 7 --timeout 10ms", 6, "", "clonesets/demo was scaled, but after 10ms it has 6 of 7 pods", 7},
+		{"the current size may be a condition", "--replicas 7 --current-replicas 5", 5, "demo scaled\n", "", 7},
 		{"another size than the condition is refused", "--replicas 7 --current-replicas 4", 5, "", "has 5 replicas, not 4 as --current-replicas says", 5},
-		{"a negative size is refused", "--replicas -1", 5, "", "--replicas=-1: a size is 0 or more", 5},
+		{"a negative size is refused", "--replicas -1", 5, "", "--replicas=-1: must be 0 or more", 5},
 		{"a negative condition is refused", "--replicas 1 --current-replicas -2", 5, "", "--current-replicas=-2", 5},
-		{"a size must be named", "", 5, "", `required flag(s) "replicas" not set`, 5},
+		{"a size is required", "", 5, "", `required flag(s) "replicas" not set`, 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -74,7 +74,7 @@ func TestScale(t *testing.T) {
 				require.NoError(t, err)
 				require.Contains(t, out, c.out)
 			}
-			require.Equal(t, c.want, *got(t, s).Spec.Replicas)
+			require.Equal(t, c.want, *storedCloneSet(t, s).Spec.Replicas)
 		})
 	}
 }

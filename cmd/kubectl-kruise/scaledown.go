@@ -17,9 +17,9 @@ func scaledownCommand(open func() (conn, error)) *cobra.Command {
 	var pods []string
 	cmd := &cobra.Command{
 		Use:   "scaledown (TYPE NAME | TYPE/NAME) --pods POD,...",
-		Short: "Make a CloneSet smaller by the pods that you name",
-		Long: "Make a CloneSet smaller by the pods that you name: they are written to scaleStrategy.podsToDelete, and replicas is\n" +
-			"lowered by their number, in one write. Pods that are listed there already are not counted again.",
+		Short: "Scale down a CloneSet by deleting the pods that you name",
+		Long: "Scale down a CloneSet by deleting the pods that you name: they are written to scaleStrategy.podsToDelete, and replicas is\n" +
+			"lowered by their number, in one write. Pods that are already listed there are not counted again.",
 		Example: "  kubectl kruise scaledown cloneset/demo --pods demo-x8k2p,demo-q7c5d",
 	}
 	f := changes(cmd, "kubectl-scale")
@@ -30,7 +30,7 @@ func scaledownCommand(open func() (conn, error)) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		pods = slices.Compact(slices.Sorted(slices.Values(pods)))
 		if slices.Contains(pods, "") {
-			return errors.New("--pods: a name is empty: separate names by a comma and no blank")
+			return errors.New("--pods: a name is empty: separate names with commas, without spaces")
 		}
 		c, err := open()
 		if err != nil {
@@ -44,8 +44,8 @@ func scaledownCommand(open func() (conn, error)) *cobra.Command {
 func scaledown(c client.Reader, pods []string) edit {
 	return func(ctx context.Context, set workload) (string, []string, error) {
 		if set.GetKind() != "CloneSet" {
-			return "", nil, fmt.Errorf("%s: only a CloneSet is scaled down by named pods; of a StatefulSet list the ordinals in "+
-				"spec.reserveOrdinals and lower replicas, for a DaemonSet change the nodes", set.id())
+			return "", nil, fmt.Errorf("%s: only a CloneSet can be scaled down by pod name; for a StatefulSet, list the ordinals in "+
+				"spec.reserveOrdinals and lower replicas; for a DaemonSet, change the nodes", set.id())
 		}
 		at := []string{"spec", "scaleStrategy", "podsToDelete"}
 		listed, _, err := unstructured.NestedStringSlice(set.Object, at...)
@@ -66,9 +66,9 @@ func scaledown(c client.Reader, pods []string) edit {
 		case err != nil:
 			return "", nil, fmt.Errorf("%s: %w", set.id(), err)
 		case len(added) == 0:
-			return "", []string{fmt.Sprintf("all of these pods are in podsToDelete of %s already", set.id())}, nil
+			return "", []string{"all of these pods are already in podsToDelete of " + set.id()}, nil
 		case less < 0:
-			return "", nil, fmt.Errorf("--pods names %d pods, and %s has replicas %d", len(added), set.id(), replicas)
+			return "", nil, fmt.Errorf("--pods names %d pods, but %s has replicas %d", len(added), set.id(), replicas)
 		default:
 			err := errors.Join(unstructured.SetNestedStringSlice(set.Object, append(listed, added...), at...),
 				unstructured.SetNestedField(set.Object, less, "spec", "replicas"))
@@ -88,7 +88,7 @@ func deletable(ctx context.Context, c client.Reader, set workload, name string) 
 	case !metav1.IsControlledBy(pod, set):
 		return fmt.Errorf("--pods: pod %s does not belong to %s", name, set.id())
 	case pod.DeletionTimestamp != nil:
-		return fmt.Errorf("--pods: pod %s is being deleted already", name)
+		return fmt.Errorf("--pods: pod %s is already being deleted", name)
 	}
 	return nil
 }

@@ -38,22 +38,22 @@ func TestScaledown(t *testing.T) {
 		deletes    []string
 	}{
 		{"pods are listed, and replicas is lowered", "--pods demo-b,demo-a", demo(), "cloneset.apps.kruise.io/demo scaled\n", "", 3, []string{"demo-a", "demo-b"}},
-		{"a name that is given twice counts once", "--pods demo-a,demo-a", demo(), "scaled", "", 4, []string{"demo-a"}},
-		{"what is listed already stays and is not counted", "--pods demo-a,demo-b", demo(listed("demo-b", "gone")), "scaled", "", 4, []string{"demo-b", "gone", "demo-a"}},
+		{"a name given twice counts once", "--pods demo-a,demo-a", demo(), "scaled", "", 4, []string{"demo-a"}},
+		{"pods that are already listed stay and are not counted", "--pods demo-a,demo-b", demo(listed("demo-b", "gone")), "scaled", "", 4, []string{"demo-b", "gone", "demo-a"}},
 		{
 			"a repeated command does nothing", "--pods demo-a", demo(listed("demo-a")),
-			"Note: all of these pods are in podsToDelete of cloneset/demo already\ncloneset.apps.kruise.io/demo unchanged\n", "", 5,
+			"Note: all of these pods are already in podsToDelete of cloneset/demo\ncloneset.apps.kruise.io/demo unchanged\n", "", 5,
 			[]string{"demo-a"},
 		},
 		{"a dry run writes nothing", "--pods demo-a --dry-run=client", demo(), "scaled (dry run)", "", 5, nil},
 		{"more pods than replicas are refused", "--pods demo-a,demo-b", demo(func(set *appsv1beta1.CloneSet) {
 			set.Spec.Replicas = nil
-		}), "", "--pods names 2 pods, and cloneset/demo has replicas 1", 0, nil},
+		}), "", "--pods names 2 pods, but cloneset/demo has replicas 1", 0, nil},
 		{"an unknown pod is refused", "--pods demo-x", demo(), "", `--pods: get pod demo-x: pods "demo-x" not found`, 5, nil},
-		{"somebody else's pod is refused", "--pods other", demo(), "", "--pods: pod other does not belong to cloneset/demo", 5, nil},
-		{"a pod that is going is refused", "--pods demo-going", demo(), "", "--pods: pod demo-going is being deleted already", 5, nil},
+		{"a pod of another owner is refused", "--pods other", demo(), "", "--pods: pod other does not belong to cloneset/demo", 5, nil},
+		{"a terminating pod is refused", "--pods demo-going", demo(), "", "--pods: pod demo-going is already being deleted", 5, nil},
 		{"an empty name is refused", "--pods demo-a,", demo(), "", "--pods: a name is empty", 5, nil},
-		{"pods must be named", "", demo(), "", `required flag(s) "pods" not set`, 5, nil},
+		{"pods are required", "", demo(), "", `required flag(s) "pods" not set`, 5, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,23 +65,23 @@ func TestScaledown(t *testing.T) {
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				if c.want > 0 {
-					require.Equal(t, c.want, *got(t, k).Spec.Replicas)
+					require.Equal(t, c.want, *storedCloneSet(t, k).Spec.Replicas)
 				}
 				return
 			}
 			require.NoError(t, err)
 			require.Contains(t, out, c.out)
-			require.Equal(t, c.want, *got(t, k).Spec.Replicas)
-			require.Equal(t, c.deletes, got(t, k).Spec.ScaleStrategy.PodsToDelete)
+			require.Equal(t, c.want, *storedCloneSet(t, k).Spec.Replicas)
+			require.Equal(t, c.deletes, storedCloneSet(t, k).Spec.ScaleStrategy.PodsToDelete)
 		})
 	}
 }
 
 func TestScaledownIsForCloneSets(t *testing.T) {
 	t.Parallel()
-	for typed, set := range map[string]client.Object{"asts": stateful(), "ads": daemons()} {
+	for typed, set := range map[string]client.Object{"asts": statefulSet(), "ads": daemonSet()} {
 		_, err := run(t, newCluster(t, set), "scaledown", typed+"/demo", "--pods", "demo-0")
-		require.ErrorContains(t, err, typed+"/demo: only a CloneSet is scaled down by named pods")
+		require.ErrorContains(t, err, typed+"/demo: only a CloneSet can be scaled down by pod name")
 	}
 }
 

@@ -7,8 +7,8 @@ func setCommand(open func() (conn, error)) *cobra.Command {
 		Use:   "set",
 		Short: "Change images, variables, resources and the ServiceAccount of pods",
 		Long: "Change images, variables, resources and the ServiceAccount in the template of CloneSets, and of StatefulSets and\n" +
-			"DaemonSets of apps.kruise.io. Pods are updated as after any change of the template. For the workloads of Kubernetes itself\n" +
-			"there is kubectl set.",
+			"DaemonSets in apps.kruise.io. Pods are updated as after any change of the template. For workloads of Kubernetes itself,\n" +
+			"use kubectl set.",
 	}
 	addGroups(cmd, []*cobra.Command{
 		setImageCommand(open), setEnvCommand(open), setResourcesCommand(open), setServiceAccountCommand(open),

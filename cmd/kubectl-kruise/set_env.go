@@ -43,7 +43,7 @@ func setEnvCommand(open func() (conn, error)) *cobra.Command {
 	cmd.Flags().BoolVar(&f.list, "list", false, "list the variables and change nothing")
 	cmd.Flags().StringVar(&f.from, "from", "", "configmap/NAME or secret/NAME, whose keys become variables")
 	cmd.Flags().StringSliceVar(&f.keys, "keys", nil, "use only these keys of --from")
-	cmd.Flags().StringVar(&f.prefix, "prefix", "", "put this before the names of variables of --from")
+	cmd.Flags().StringVar(&f.prefix, "prefix", "", "prefix for the names of variables from --from")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		objects, pairs, ok := env.SplitEnvironmentFromResources(args)
 		if !ok {
@@ -54,7 +54,7 @@ func setEnvCommand(open func() (conn, error)) *cobra.Command {
 			return err
 		}
 		if n := len(set) + len(remove); !f.list && n == 0 && f.from == "" {
-			return errors.New("name what to change: KEY=VALUE, KEY- or --from; --list shows what there is")
+			return errors.New("name what to change: KEY=VALUE, KEY- or --from; --list shows the current variables")
 		}
 		c, err := open()
 		if err != nil {
@@ -89,8 +89,8 @@ func (f *envFlags) edit(put []corev1.EnvVar, remove []string) edit {
 				if err != nil {
 					return err
 				}
-				if was := find(vars, put[i].Name); !f.overwrite && was != nil && was["value"] != v["value"] {
-					return fmt.Errorf("container %s of %s has %s=%v, and --overwrite is false", c.name(), set.id(), put[i].Name, was["value"])
+				if existing := find(vars, put[i].Name); !f.overwrite && existing != nil && existing["value"] != v["value"] {
+					return fmt.Errorf("container %s of %s has %s=%v, and --overwrite is false", c.name(), set.id(), put[i].Name, existing["value"])
 				}
 				vars = putEnv(vars, v)
 			}

@@ -32,7 +32,7 @@ func setImageCommand(open func() (conn, error)) *cobra.Command {
 		case len(images) == 0:
 			return errors.New("name the image: CONTAINER=IMAGE, or *=IMAGE for all containers")
 		case images["*"] != "" && len(images) > 1:
-			return errors.New("*=IMAGE is for all containers: no other CONTAINER=IMAGE fits beside it")
+			return errors.New("*=IMAGE is for all containers and can't be combined with CONTAINER=IMAGE")
 		}
 		c, err := open()
 		if err != nil {

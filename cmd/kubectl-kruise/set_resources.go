@@ -16,9 +16,9 @@ func setResourcesCommand(open func() (conn, error)) *cobra.Command {
 	var limits, requests, containers string
 	cmd := &cobra.Command{
 		Use:   "resources (TYPE NAME | TYPE/NAME) [--limits LIMITS] [--requests REQUESTS]",
-		Short: "Change what containers request, and their limits",
-		Long: "Change what containers request, and their limits, of all containers or of those that -c names. What is not named\n" +
-			"stays as it is.",
+		Short: "Change the resource requests and limits of containers",
+		Long: "Change the resource requests and limits of all containers, or of those that -c names. Resources that are not named\n" +
+			"stay unchanged.",
 		Example: "  kubectl kruise set resources cloneset/demo -c nginx --limits cpu=200m,memory=512Mi --requests cpu=100m",
 	}
 	f := changes(cmd, "kubectl-set")
@@ -66,11 +66,11 @@ func setResources(wanted corev1.ResourceRequirements, containers string) edit {
 // setResource sets a quantity. It doesn't change one with an equal value, such as 0.5 and 500m.
 func (c container) setResource(field string, name corev1.ResourceName, q resource.Quantity) (changed bool, err error) {
 	at := []string{"resources", field, string(name)}
-	was, _, err := unstructured.NestedFieldNoCopy(c, at...)
+	current, _, err := unstructured.NestedFieldNoCopy(c, at...)
 	if err != nil {
 		return false, err
 	}
-	if was, err := resource.ParseQuantity(fmt.Sprint(was)); err == nil && was.Cmp(q) == 0 {
+	if current, err := resource.ParseQuantity(fmt.Sprint(current)); err == nil && current.Cmp(q) == 0 {
 		return false, nil
 	}
 	return true, unstructured.SetNestedField(c, q.String(), at...)

@@ -36,11 +36,11 @@ func setServiceAccount(name string) edit {
 		pod := []string{"spec", "template", "spec"}
 		for _, field := range []string{"serviceAccountName", "serviceAccount"} {
 			at := append(pod, field)
-			was, there, err := unstructured.NestedString(set.Object, at...)
+			current, there, err := unstructured.NestedString(set.Object, at...)
 			switch {
 			case err != nil:
 				return "", nil, err
-			case was == name, field == "serviceAccount" && !there:
+			case current == name, field == "serviceAccount" && !there:
 				continue
 			}
 			if err := unstructured.SetNestedField(set.Object, name, at...); err != nil {

@@ -35,10 +35,10 @@ func TestSetImage(t *testing.T) {
 		{"all containers", "clone/demo *=x:1", "demo image updated\n", strings.TrimSpace(strings.Repeat("x:1 ", 3)), ""},
 		{"the same image changes nothing", "clone/demo nginx=nginx:1", "demo unchanged\n", "nginx:1 proxy:1 busybox:1", ""},
 		{"a dry run changes nothing", "clone/demo nginx=nginx:2 --dry-run=client -o yaml", "image: nginx:2", "nginx:1 proxy:1 busybox:1", ""},
-		{"an unknown container is named with those there are", "clone/demo web=nginx:2", "", "nginx:1 proxy:1 busybox:1", "no container web: it has init, nginx, sidecar"},
-		{"an image must be named", "clone/demo", "", "nginx:1 proxy:1 busybox:1", "name the image"},
-		{"all beside one is refused", "clone/demo *=x:1 nginx=y:1", "", "nginx:1 proxy:1 busybox:1", "*=IMAGE is for all containers"},
-		{"objects come first", "nginx=y:1 clone/demo", "", "nginx:1 proxy:1 busybox:1", "all resources must be specified before image changes"},
+		{"an unknown container is reported with the existing ones", "clone/demo web=nginx:2", "", "nginx:1 proxy:1 busybox:1", "no container web: it has init, nginx, sidecar"},
+		{"an image is required", "clone/demo", "", "nginx:1 proxy:1 busybox:1", "name the image"},
+		{"* together with a container is refused", "clone/demo *=x:1 nginx=y:1", "", "nginx:1 proxy:1 busybox:1", "*=IMAGE is for all containers"},
+		{"objects must come first", "nginx=y:1 clone/demo", "", "nginx:1 proxy:1 busybox:1", "all resources must be specified before image changes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +50,7 @@ func TestSetImage(t *testing.T) {
 				require.NoError(t, err)
 				require.Contains(t, out, c.out)
 			}
-			require.Equal(t, c.want, images(got(t, s).Spec.Template.Spec))
+			require.Equal(t, c.want, images(storedCloneSet(t, s).Spec.Template.Spec))
 		})
 	}
 }
@@ -97,21 +97,21 @@ func TestSetEnv(t *testing.T) {
 		err             string
 	}{
 		{"a new variable is added", "clone/demo A=b", "demo env updated\n", []corev1.EnvVar{mode, {Name: "A", Value: "b"}}, ""},
-		{"a known one is changed in its place", "clone/demo A=b MODE=fast", "demo env updated\n", []corev1.EnvVar{{Name: "MODE", Value: "fast"}, {Name: "A", Value: "b"}}, ""},
-		{"one is removed", "clone/demo MODE-", "demo env updated\n", nil, ""},
-		{"only named containers change", "clone/demo A=b -c side*", "demo env updated\n", []corev1.EnvVar{mode}, ""},
+		{"an existing variable is changed in place", "clone/demo A=b MODE=fast", "demo env updated\n", []corev1.EnvVar{{Name: "MODE", Value: "fast"}, {Name: "A", Value: "b"}}, ""},
+		{"a variable is removed", "clone/demo MODE-", "demo env updated\n", nil, ""},
+		{"only given containers change", "clone/demo A=b -c side*", "demo env updated\n", []corev1.EnvVar{mode}, ""},
 		{"the same value changes nothing", "clone/demo MODE=slow -c nginx", "demo unchanged\n", []corev1.EnvVar{mode}, ""},
 		{"lines are read from standard input", "clone/demo -c nginx -", "demo env updated\n", []corev1.EnvVar{mode, {Name: "FROM", Value: "stdin"}}, ""},
 		{"keys of a config map become references", "clone/demo --from configmap/conf --prefix P_", "demo env updated\n", []corev1.EnvVar{mode, ref("P_LOG_LEVEL", "log.level"), ref("P_PORT", "port")}, ""},
 		{"keys may be chosen", "clone/demo --from cm/conf --keys port", "demo env updated\n", []corev1.EnvVar{mode, ref("PORT", "port")}, ""},
 		{"keys of a secret become references", "clone/demo --from secret/key", "demo env updated\n", []corev1.EnvVar{mode, secret}, ""},
-		{"list shows what there is", "clone/demo --list -c nginx", "# cloneset/demo, container nginx\nMODE=slow\n", []corev1.EnvVar{mode}, ""},
+		{"list shows the current variables", "clone/demo --list -c nginx", "# cloneset/demo, container nginx\nMODE=slow\n", []corev1.EnvVar{mode}, ""},
 		{"overwriting may be forbidden", "clone/demo MODE=fast --overwrite=false", "", []corev1.EnvVar{mode}, "has MODE=slow, and --overwrite is false"},
 		{"a bad name is refused", "clone/demo 1A=x", "", []corev1.EnvVar{mode}, "is not a valid key name"},
 		{"an unknown container is refused", "clone/demo A=b -c web", "", []corev1.EnvVar{mode}, "no container web"},
-		{"a change must be named", "clone/demo", "", []corev1.EnvVar{mode}, "name what to change"},
+		{"a change is required", "clone/demo", "", []corev1.EnvVar{mode}, "name what to change"},
 		{"another source is refused", "clone/demo --from pod/x", "", []corev1.EnvVar{mode}, "write configmap/NAME or secret/NAME"},
-		{"a source must be there", "clone/demo --from cm/none", "", []corev1.EnvVar{mode}, "not found"},
+		{"a source must exist", "clone/demo --from cm/none", "", []corev1.EnvVar{mode}, "not found"},
 		{"a source must have the keys", "clone/demo --from cm/conf --keys no", "", []corev1.EnvVar{mode}, "none of the keys [no]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestSetEnv(t *testing.T) {
 				require.NoError(t, err)
 				require.Contains(t, out.String(), c.out)
 			}
-			require.Empty(t, cmp.Diff(c.want, got(t, s).Spec.Template.Spec.Containers[0].Env))
+			require.Empty(t, cmp.Diff(c.want, storedCloneSet(t, s).Spec.Template.Spec.Containers[0].Env))
 		})
 	}
 }
@@ -150,9 +150,9 @@ func TestSetResources(t *testing.T) {
 		err             string
 	}{
 		{"limits and requests are set, others stay", "clone/demo -c nginx --limits cpu=1 --requests cpu=250m", "demo resource requirements updated\n", "limits cpu=1, requests cpu=250m memory=1Gi", ""},
-		{"the same quantity written otherwise changes nothing", "clone/demo -c nginx --requests cpu=0.5", "demo unchanged\n", "limits , requests cpu=500m memory=1Gi", ""},
+		{"the same quantity in another notation changes nothing", "clone/demo -c nginx --requests cpu=0.5", "demo unchanged\n", "limits , requests cpu=500m memory=1Gi", ""},
 		{"a bad quantity is refused", "clone/demo --limits cpu=much", "", "limits , requests cpu=500m memory=1Gi", "--limits, --requests"},
-		{"a change must be named", "clone/demo", "", "limits , requests cpu=500m memory=1Gi", "name what to change"},
+		{"a change is required", "clone/demo", "", "limits , requests cpu=500m memory=1Gi", "name what to change"},
 		{"an unknown container is refused", "clone/demo -c web --limits cpu=1", "", "limits , requests cpu=500m memory=1Gi", "no container web"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestSetResources(t *testing.T) {
 				require.NoError(t, err)
 				require.Contains(t, out, c.out)
 			}
-			require.Equal(t, c.want, quantities(got(t, s).Spec.Template.Spec.Containers[0].Resources))
+			require.Equal(t, c.want, quantities(storedCloneSet(t, s).Spec.Template.Spec.Containers[0].Resources))
 		})
 	}
 }
@@ -190,8 +190,8 @@ func TestSetServiceAccountAlsoSetsTheDeprecatedField(t *testing.T) {
 	}))
 	_, err := run(t, s, "set", "serviceaccount", "clone", "demo", "shop")
 	require.NoError(t, err)
-	require.Equal(t, "shop", got(t, s).Spec.Template.Spec.ServiceAccountName)
-	require.Equal(t, "shop", got(t, s).Spec.Template.Spec.DeprecatedServiceAccount, "otherwise the two contradict each other")
+	require.Equal(t, "shop", storedCloneSet(t, s).Spec.Template.Spec.ServiceAccountName)
+	require.Equal(t, "shop", storedCloneSet(t, s).Spec.Template.Spec.DeprecatedServiceAccount, "both fields have the same value")
 	_, err = run(t, s, "set", "serviceaccount")
 	require.ErrorContains(t, err, "name the ServiceAccount")
 }

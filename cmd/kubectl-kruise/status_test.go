@@ -27,7 +27,7 @@ func counts(total, ready, available, updated, complete int32) func(*appsv1beta1.
 	}
 }
 
-func says(kind appsv1beta1.CloneSetConditionType, status corev1.ConditionStatus, reason, message string) func(*appsv1beta1.CloneSet) {
+func withCondition(kind appsv1beta1.CloneSetConditionType, status corev1.ConditionStatus, reason, message string) func(*appsv1beta1.CloneSet) {
 	return func(set *appsv1beta1.CloneSet) {
 		set.Status.Conditions = []appsv1beta1.CloneSetCondition{{Type: kind, Status: status, Reason: reason, Message: message}}
 	}
@@ -42,7 +42,7 @@ func TestStatusOnce(t *testing.T) {
 		out, fail string
 	}{
 		{"complete", demo(), `cloneset "demo" successfully rolled out`, ""},
-		{"not seen by the controller", demo(func(set *appsv1beta1.CloneSet) { set.Generation = 3 }), "the controller has not seen the change yet", ""},
+		{"a change that the controller has not seen", demo(func(set *appsv1beta1.CloneSet) { set.Generation = 3 }), "the controller has not seen the change yet", ""},
 		{"pods are to be updated", demo(behind), `Waiting for cloneset "demo" rollout to finish: 3 of 5 new pods have been updated...`, ""},
 		{"surged pods are to go", demo(counts(6, 6, 6, 5, 5)), "1 old pods are pending termination", ""},
 		{"pods are to be made", demo(counts(4, 4, 4, 5, 4)), "4 of 5 pods have been created", ""},
@@ -53,20 +53,20 @@ func TestStatusOnce(t *testing.T) {
 		{"paused midway", demo(roll(paused), behind), "paused, until kubectl kruise rollout resume cloneset/demo", ""},
 		{"paused when complete", demo(roll(paused)), "successfully rolled out", ""},
 		{
-			"a temporary failure is reported", demo(behind, says(appsv1beta1.CloneSetFailedScale, "True", "WriteFailed", "exceeded quota")),
+			"a temporary failure is reported", demo(behind, withCondition(appsv1beta1.CloneSetFailedScale, "True", "WriteFailed", "exceeded quota")),
 			"3 of 5 new pods have been updated; exceeded quota...", "",
 		},
 		{
 			"a budget that refuses the next pod is named",
-			demo(behind, says("Reconciling", "True", "Refused", "pods wait for PodUnavailableBudget web, which lets no more of them become unavailable now")),
-			"3 of 5 new pods have been updated; pods wait for PodUnavailableBudget web, which lets no more of them become unavailable now...", "",
+			demo(behind, withCondition("Reconciling", "True", "Refused", "pods wait for PodUnavailableBudget web, which allows no more of them to become unavailable now")),
+			"3 of 5 new pods have been updated; pods wait for PodUnavailableBudget web, which allows no more of them to become unavailable now...", "",
 		},
 		{
-			"what is under way anyway is not", demo(behind, says("Reconciling", "True", "Progressing", "pods are created")),
+			"progress is not reported as a reason", demo(behind, withCondition("Reconciling", "True", "Progressing", "pods are created")),
 			"3 of 5 new pods have been updated...", "",
 		},
 		{
-			"a deadline that is over since a budget refuses fails", demo(behind, func(set *appsv1beta1.CloneSet) {
+			"an exceeded deadline fails, with the budget as the reason", demo(behind, func(set *appsv1beta1.CloneSet) {
 				set.Status.Conditions = []appsv1beta1.CloneSetCondition{
 					{Type: "Progressing", Status: "False", Reason: "ProgressDeadlineExceeded", Message: "CloneSet revision demo-1 has timed out progressing"},
 					{Type: "Stalled", Status: "True", Reason: "ProgressDeadlineExceeded", Message: "CloneSet revision demo-1 has timed out progressing; pods wait for PodUnavailableBudget web"},
@@ -75,21 +75,21 @@ func TestStatusOnce(t *testing.T) {
 			"", "3 of 5 new pods have been updated: exceeded its progress deadline; pods wait for PodUnavailableBudget web",
 		},
 		{
-			"a deadline that is over fails",
-			demo(behind, says(appsv1beta1.CloneSetProgressing, "False", "ProgressDeadlineExceeded", "CloneSet revision demo-1 has timed out progressing")),
+			"an exceeded deadline fails",
+			demo(behind, withCondition(appsv1beta1.CloneSetProgressing, "False", "ProgressDeadlineExceeded", "CloneSet revision demo-1 has timed out progressing")),
 			"", "3 of 5 new pods have been updated: exceeded its progress deadline",
 		},
 		{
-			"a template that InPlaceOnly can't bring fails", demo(behind, says(appsv1beta1.CloneSetFailedUpdate, "True", "NotInPlace", "env changed")),
+			"a template that InPlaceOnly can't apply fails", demo(behind, withCondition(appsv1beta1.CloneSetFailedUpdate, "True", "NotInPlace", "env changed")),
 			"", "NotInPlace: env changed",
 		},
 		{
-			"containers that do not follow fail", demo(behind, says(appsv1beta1.CloneSetFailedUpdate, "True", "UpdateStalled", "ImagePullBackOff")),
+			"containers that do not update fail", demo(behind, withCondition(appsv1beta1.CloneSetFailedUpdate, "True", "UpdateStalled", "ImagePullBackOff")),
 			"", "UpdateStalled: ImagePullBackOff",
 		},
 		{
-			"a condition of an earlier generation does not count",
-			demo(behind, says(appsv1beta1.CloneSetFailedUpdate, "True", "UpdateStalled", "old"), func(set *appsv1beta1.CloneSet) { set.Generation = 3 }),
+			"a condition of a previous generation does not count",
+			demo(behind, withCondition(appsv1beta1.CloneSetFailedUpdate, "True", "UpdateStalled", "old"), func(set *appsv1beta1.CloneSet) { set.Generation = 3 }),
 			"the controller has not seen the change", "",
 		},
 		{"OnDelete has no rollout to follow", demo(deleting), "", "updateStrategy.type OnDelete"},
@@ -110,15 +110,15 @@ func TestStatusOnce(t *testing.T) {
 
 func TestStatusOfARevision(t *testing.T) {
 	t.Parallel()
-	s := newCluster(t, demo(), made(t, 3, "nginx:1", ""))
+	s := newCluster(t, demo(), newRevision(t, 3, "nginx:1", ""))
 	out, err := run(t, s, "rollout", "status", "clone/demo", "--revision", "3")
 	require.NoError(t, err)
 	require.Contains(t, out, "successfully rolled out")
 	_, err = run(t, s, "rollout", "status", "clone/demo", "--revision", "2")
 	require.ErrorContains(t, err, "rolled out to revision 3, not to 2")
-	unseen := newCluster(t, demo(func(set *appsv1beta1.CloneSet) { set.Generation = 3 }), made(t, 3, "nginx:1", ""))
+	unseen := newCluster(t, demo(func(set *appsv1beta1.CloneSet) { set.Generation = 3 }), newRevision(t, 3, "nginx:1", ""))
 	out, err = run(t, unseen, "rollout", "status", "clone/demo", "--revision", "4", "--watch=false")
-	require.NoError(t, err, "the revision that the status names is that of the rollout before")
+	require.NoError(t, err, "the revision in the status is of the previous rollout")
 	require.Contains(t, out, "the controller has not seen the change yet")
 }
 
@@ -149,7 +149,7 @@ func TestStatusFollowsTheRollout(t *testing.T) {
 		for _, step := range []func(*appsv1beta1.CloneSet){
 			counts(5, 4, 4, 3, 3), counts(5, 4, 4, 3, 3), counts(5, 4, 4, 5, 4), counts(5, 5, 5, 5, 5),
 		} {
-			set := got(t, c)
+			set := storedCloneSet(t, c)
 			step(set)
 			if err := c.Update(t.Context(), set); err != nil {
 				return err
@@ -207,15 +207,15 @@ func TestStatusReadsAgainWhenItsWatchIsTooOld(t *testing.T) {
 	require.Contains(t, out, "successfully rolled out")
 }
 
-// stand returns the progress of a workload of any kind, based on its own status.
-func stand(t *testing.T, set client.Object) standing {
+// rolloutStateFor returns the progress of a workload of any kind, based on its own status.
+func rolloutStateFor(t *testing.T, set client.Object) rolloutState {
 	t.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
 	require.NoError(t, err)
 	w := workload{&unstructured.Unstructured{Object: fields}}
 	f, err := w.facts(t.Context())
 	require.NoError(t, err)
-	now, err := standingOf(w, f, f.want-f.kept)
+	now, err := rolloutStateOf(w, f, f.want-f.kept)
 	require.NoError(t, err)
 	return now
 }
@@ -227,7 +227,7 @@ func TestBarIsDrawnInPlace(t *testing.T) {
 	for _, set := range []*appsv1beta1.CloneSet{
 		demo(counts(5, 5, 5, 0, 0)), demo(counts(5, 4, 4, 2, 1)), demo(counts(5, 5, 5, 5, 5)),
 	} {
-		now := stand(t, set)
+		now := rolloutStateFor(t, set)
 		require.NoError(t, b.print(now))
 	}
 	require.NoError(t, b.end())
@@ -236,10 +236,10 @@ func TestBarIsDrawnInPlace(t *testing.T) {
 
 func TestBarFitsItsLine(t *testing.T) {
 	t.Parallel()
-	s := standing{name: "demo", want: 10, goal: 6, total: 10, ready: 9, available: 9, updated: 4, complete: 3, waits: "4 of 6\nnew pods"}
-	require.Equal(t, "=========---.....|            ", gauge(s))
-	require.Equal(t, "demo [=========---.....|            ] 4/6 updated, 9 ready, 9 available, partition keeps 4: 4 of 6 new pods", fit(draw(s), 200))
-	require.Equal(t, "demo [=========---.....|     ...", fit(draw(s), 32))
-	require.Len(t, fit(draw(s), 40), 40)
-	require.Equal(t, strings.Repeat("=", cells), gauge(standing{}), "of no desired pods all exist")
+	s := rolloutState{name: "demo", want: 10, goal: 6, total: 10, ready: 9, available: 9, updated: 4, complete: 3, waits: "4 of 6\nnew pods"}
+	require.Equal(t, "=========---.....|            ", renderGauge(s))
+	require.Equal(t, "demo [=========---.....|            ] 4/6 updated, 9 ready, 9 available, partition keeps 4: 4 of 6 new pods", fit(renderBar(s), 200))
+	require.Equal(t, "demo [=========---.....|     ...", fit(renderBar(s), 32))
+	require.Len(t, fit(renderBar(s), 40), 40)
+	require.Equal(t, strings.Repeat("=", cells), renderGauge(rolloutState{}), "without desired pods, all exist")
 }

@@ -28,7 +28,7 @@ func (t *target) flags(cmd *cobra.Command) {
 // find reads the objects, in the version that the arguments name or, by default, the cluster's preferred one. It returns at least one.
 func (t *target) find(c conn, args []string) ([]*resource.Info, error) {
 	if len(args) == 0 && cmdutil.IsFilenameSliceEmpty(t.files.Filenames, t.files.Kustomize) {
-		return nil, errors.New("name what to work on: TYPE NAME, TYPE/NAME or -f FILE, as in cloneset/demo")
+		return nil, errors.New("name an object: TYPE NAME, TYPE/NAME or -f FILE, as in cloneset/demo")
 	}
 	infos, err := c.builder().Unstructured().
 		NamespaceParam(c.namespace).DefaultNamespace().
@@ -43,7 +43,7 @@ func (t *target) find(c conn, args []string) ([]*resource.Info, error) {
 	case err != nil:
 		return nil, err
 	case len(infos) == 0:
-		return nil, fmt.Errorf("there is none in namespace %s", c.namespace)
+		return nil, fmt.Errorf("no matching object in namespace %s", c.namespace)
 	}
 	return infos, nil
 }
@@ -57,18 +57,18 @@ func (t *target) workloads(c conn, verb string, args []string) ([]workload, erro
 	}
 	sets := make([]workload, len(infos))
 	for i, info := range infos {
-		of := info.Mapping.GroupVersionKind
-		served, ok := kinds()[of.Kind]
+		gvk := info.Mapping.GroupVersionKind
+		served, ok := kinds()[gvk.Kind]
 		object, err := unstructuredOf(info)
 		if err != nil {
 			return nil, err
 		}
-		try := instead(strings.TrimPrefix(verb, "kubectl kruise "), info.ObjectName(), object)
+		try := suggestionFor(strings.TrimPrefix(verb, "kubectl kruise "), info.ObjectName(), object)
 		switch {
-		case ok && of.Group != group:
-			return nil, fmt.Errorf("%s is of group %s: %s; for one of %s write %s/%s", info.ObjectName(),
-				of.Group, try, group, served.alias, info.Name)
-		case !ok || of.Group != group:
+		case ok && gvk.Group != group:
+			return nil, fmt.Errorf("%s is in group %s: %s; for one in %s, write %s/%s", info.ObjectName(),
+				gvk.Group, try, group, served.alias, info.Name)
+		case !ok || gvk.Group != group:
 			return nil, fmt.Errorf("%s serves CloneSets, StatefulSets and DaemonSets of %s, not %s: %s",
 				verb, group, info.ObjectName(), try)
 		}

@@ -56,8 +56,8 @@ func TestWarningsOfTheServerAreShown(t *testing.T) {
 	for _, c := range []struct {
 		name, flag, err string
 	}{
-		{"they are printed, once", "--warnings-as-errors=false", ""},
-		{"they fail the command if asked to", "--warnings-as-errors", "--warnings-as-errors: the server gave 1 of them"},
+		{"warnings are printed once", "--warnings-as-errors=false", ""},
+		{"warnings fail the command with the flag", "--warnings-as-errors", "--warnings-as-errors: warnings from the server: 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

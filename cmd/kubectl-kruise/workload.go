@@ -87,7 +87,7 @@ func (s workload) eachOf(list, pattern string, edit func(container) error) (int,
 	for i := range all {
 		fields, ok := all[i].(map[string]any)
 		if !ok {
-			return n, fmt.Errorf("%s of %s: item %d is no object", list, s.id(), i)
+			return n, fmt.Errorf("%s of %s: item %d is not an object", list, s.id(), i)
 		}
 		c := container(fields)
 		if match, err := path.Match(pattern, c.name()); err != nil {
@@ -125,7 +125,7 @@ func (c container) env() ([]map[string]any, error) {
 	for i := range list {
 		v, ok := list[i].(map[string]any)
 		if !ok {
-			return nil, errors.New("env: a variable is no object")
+			return nil, errors.New("env: a variable is not an object")
 		}
 		out[i] = v
 	}

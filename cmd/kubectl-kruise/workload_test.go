@@ -33,7 +33,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 )
 
 // served returns the result of the fake cluster's discovery.
@@ -67,7 +67,7 @@ func builder(t *testing.T, c client.Client) *resource.Builder {
 	discovery := &discoveryfake.FakeDiscovery{Fake: &clienttesting.Fake{Resources: served()}}
 	groups, err := restmapper.GetAPIGroupResources(discovery)
 	require.NoError(t, err)
-	// The fake returns groups in the order of a map. An apiserver returns its own groups before those of CRDs.
+	// The fake returns groups in the order of a map. An apiserver returns its own groups before the groups of CRDs.
 	slices.SortFunc(groups, func(a, b *restmapper.APIGroupResources) int { return cmp.Compare(a.Group.Name, b.Group.Name) })
 	mapper := restmapper.NewShortcutExpander(restmapper.NewDiscoveryRESTMapper(groups), discovery, nil)
 	kinds := restmapper.NewDiscoveryRESTMapper(groups)
@@ -207,8 +207,8 @@ func alpha(t *testing.T, change ...func(*appsv1beta1.CloneSet)) *appsv1alpha1.Cl
 	return out
 }
 
-// made returns a revision of demo, as the controller writes it.
-func made(t *testing.T, number int64, image, cause string) *appsv1.ControllerRevision {
+// newRevision returns a revision of demo, as the controller writes it.
+func newRevision(t *testing.T, number int64, image, cause string) *appsv1.ControllerRevision {
 	t.Helper()
 	data, err := revision.Data(pod(image))
 	require.NoError(t, err)
@@ -225,8 +225,8 @@ func made(t *testing.T, number int64, image, cause string) *appsv1.ControllerRev
 	return r
 }
 
-// got returns demo as it is in the cluster.
-func got(t *testing.T, c client.Client) *appsv1beta1.CloneSet {
+// storedCloneSet returns demo as it is in the cluster.
+func storedCloneSet(t *testing.T, c client.Client) *appsv1beta1.CloneSet {
 	t.Helper()
 	set := &appsv1beta1.CloneSet{}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo"}, set))

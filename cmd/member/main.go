@@ -19,11 +19,12 @@ import (
 	"github.com/flotilla-io/flotilla/cmd/checkup"
 	"github.com/flotilla-io/flotilla/member"
 	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/member/agent/connect"
+	"github.com/flotilla-io/flotilla/pkg/control"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/option"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/option"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
 )
 
 const name = "flotilla-member"
@@ -56,7 +57,7 @@ func (p *parallelWrites) AddFlags(f *pflag.FlagSet) {
 // Validate returns an error if the value is out of range.
 func (p *parallelWrites) Validate() error {
 	if *p < 1 || *p > 1000 {
-		return fmt.Errorf("--parallel-writes=%d: want 1 to 1000", *p)
+		return fmt.Errorf("--parallel-writes=%d: must be 1 to 1000", *p)
 	}
 	return nil
 }
@@ -71,21 +72,21 @@ type podWebhook struct {
 // AddFlags adds the flags.
 func (p *podWebhook) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&p.Exempt, "pod-webhook-exempt-namespaces", p.Exempt, "Namespaces whose pods are never sent to the pod webhook, "+
-		"beside the manager's own. Of others they are sent while an object there needs it.")
-	f.StringSliceVar(&p.Ignore, "pod-webhook-ignore-failures", p.Ignore, "Features without which pods are created while no replica "+
-		"answers, or when the feature fails, instead of not at all: "+strings.Join(p.features, ", ")+".")
+		"in addition to the manager's own. Pods of other namespaces are sent while an object there needs it.")
+	f.StringSliceVar(&p.Ignore, "pod-webhook-ignore-failures", p.Ignore, "Features that pods are created without if no replica "+
+		"answers or the feature fails, instead of being rejected: "+strings.Join(p.features, ", ")+".")
 }
 
 // Validate returns an error if a value is invalid.
 func (p *podWebhook) Validate() error {
 	for _, n := range p.Exempt {
 		if len(validation.IsDNS1123Label(n)) > 0 {
-			return fmt.Errorf("--pod-webhook-exempt-namespaces=%s: want names of namespaces", n)
+			return fmt.Errorf("--pod-webhook-exempt-namespaces=%s: must be names of namespaces", n)
 		}
 	}
 	for _, f := range p.Ignore {
 		if !slices.Contains(p.features, f) {
-			return fmt.Errorf("--pod-webhook-ignore-failures=%s: want some of %s", f, strings.Join(p.features, ", "))
+			return fmt.Errorf("--pod-webhook-ignore-failures=%s: must be any of %s", f, strings.Join(p.features, ", "))
 		}
 	}
 	return nil
@@ -96,7 +97,7 @@ type pullSecrets []string
 
 // AddFlags adds the flag.
 func (s *pullSecrets) AddFlags(f *pflag.FlagSet) {
-	f.StringSliceVar((*[]string)(s), "imagepulljob-secrets", nil, "Names of the Secrets with credentials of registries that ImagePullJobs "+
+	f.StringSliceVar((*[]string)(s), "imagepulljob-secrets", nil, "Names of the Secrets with registry credentials that ImagePullJobs "+
 		"may name: those for which this manager has rights.")
 }
 
@@ -104,7 +105,7 @@ func (s *pullSecrets) AddFlags(f *pflag.FlagSet) {
 func (s *pullSecrets) Validate() error {
 	for _, name := range *s {
 		if len(validation.IsDNS1123Subdomain(name)) > 0 {
-			return fmt.Errorf("--imagepulljob-secrets=%s: want names of Secrets", name)
+			return fmt.Errorf("--imagepulljob-secrets=%s: must be names of Secrets", name)
 		}
 	}
 	return nil
@@ -115,14 +116,14 @@ type openKruiseNamespace string
 
 // AddFlags adds the flag.
 func (n *openKruiseNamespace) AddFlags(f *pflag.FlagSet) {
-	f.StringVar((*string)(n), "openkruise-namespace", string(*n), "Namespace of OpenKruise's manager. While that one renews its "+
-		"Lease "+openKruise+" there, no replica reconciles. Empty does not look.")
+	f.StringVar((*string)(n), "openkruise-namespace", string(*n), "Namespace of OpenKruise's manager. While it renews its "+
+		"Lease "+openKruise+" there, no replica reconciles. If empty, this is not checked.")
 }
 
 // Validate returns an error if the value is invalid.
 func (n *openKruiseNamespace) Validate() error {
 	if *n != "" && len(validation.IsDNS1123Label(string(*n))) > 0 {
-		return fmt.Errorf("--openkruise-namespace=%s: want the name of a namespace, or nothing", *n)
+		return fmt.Errorf("--openkruise-namespace=%s: must be the name of a namespace, or empty", *n)
 	}
 	return nil
 }
@@ -145,22 +146,22 @@ func command() (*cobra.Command, error) {
 		return nil, err
 	}
 	f := &flags{
-		Program: option.NewProgram(name, gates, kinds.Names()...), kinds: kinds, hub: option.NewHub(), parallel: podcontrol.Parallel,
+		Program: option.NewProgram(name, gates, kinds.Names()...), kinds: kinds, hub: option.NewHub(), parallel: control.Parallel,
 		openKruise: "kruise-system",
 		pods:       podWebhook{PodWebhook: setup.PodWebhook{Exempt: []string{"kube-system"}}, features: kinds.Features()},
 	}
 	f.Replaced = replaced()
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
-		"Flotilla-member runs the workload kinds in one cluster: controllers, in one replica at a time, and admission\n"+
-			"and conversion webhooks, in all of them. It works without a hub. With --hub-url the cluster joins a hub as\n"+
-			"--cluster-name and runs what that hub asks for.\n\n"+
-			"It creates and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
+		"Flotilla-member runs the workload kinds in one cluster: controllers in one replica at a time, and admission\n"+
+			"and conversion webhooks in all replicas. It works without a hub. With --hub-url, the cluster joins a hub as\n"+
+			"--cluster-name and runs what that hub requests.\n\n"+
+			"It creates and rotates its webhook certificate itself. Outside a cluster, set --kubeconfig and --webhook-url.",
 		f.setup, f.hub, &f.parallel, &f.openKruise, &f.pods, &f.pullSecrets)
 	kinds.AddFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
+	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster also runs flotilla-hub: UnitedDeployments here may "+
 		"name clusters, and the hub runs those.")
-	cmd.Flags().BoolVar(&f.webhooksOnly, "webhooks-only", false, "Serve admission and conversion, and reconcile nothing: for the "+
-		"time in which OpenKruise's manager still runs.")
+	cmd.Flags().BoolVar(&f.webhooksOnly, "webhooks-only", false, "Serve admission and conversion, but reconcile nothing, during the "+
+		"time that OpenKruise's manager still runs.")
 	cmd.AddCommand(checkup.Command(name, member.Scheme, probe))
 	return cmd, nil
 }
@@ -201,26 +202,28 @@ func (f *flags) options() (member.Options, error) {
 			Gates: f.Gates, Namespace: f.Manager.Namespace, PodWebhook: f.pods.PodWebhook, LocalHub: f.localHub, WebhooksOnly: f.webhooksOnly, Clock: clock.RealClock{},
 			PullSecrets: f.pullSecrets,
 		},
-		Name: name, Kinds: f.kinds, Version: option.Version,
-	}
-	var err error
-	if o.Identity, err = os.Hostname(); err != nil {
-		return o, fmt.Errorf("name this process: %w", err)
+		Name: name, Kinds: f.kinds,
 	}
 	if f.hub.URL == "" {
 		return o, nil
+	}
+	identity, err := os.Hostname()
+	if err != nil {
+		return o, fmt.Errorf("name this process: %w", err)
 	}
 	ca, _, err := f.hub.Read()
 	kinds, kerr := link.ParseResources(f.hub.Kinds)
 	namespaces := f.hub.Namespaces
 	namespaces.Denied = append(slices.Clone(namespaces.Denied), f.Manager.Namespace)
 	o.Hub = &agent.Options{
-		Cluster: f.hub.Cluster, URL: f.hub.URL, CA: ca, CAHash: f.hub.CAHash, Namespace: f.Manager.Namespace,
-		Namespaces: namespaces, Resources: &link.ResourceLimits{Further: kinds},
-		Token: func() (string, error) {
-			_, token, err := f.hub.Read()
-			return token, err
+		Options: connect.Options{
+			Cluster: f.hub.Cluster, URL: f.hub.URL, CA: ca, CAHash: f.hub.CAHash, Namespace: f.Manager.Namespace,
+			Token: func() (string, error) {
+				_, token, err := f.hub.Read()
+				return token, err
+			},
 		},
+		Identity: identity, Version: option.Version, Namespaces: namespaces, Resources: &link.ResourceLimits{Further: kinds},
 	}
 	return o, errors.Join(err, kerr)
 }

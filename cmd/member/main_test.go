@@ -24,21 +24,21 @@ func TestHelp(t *testing.T) {
 func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 	for _, tc := range []struct{ name, arg, want string }{
 		{"an unknown flag", "--nonsense", "unknown flag: --nonsense"},
-		{"an argument that is no flag", "start", "unknown command"},
-		{"an unknown gate", "--feature-gates=NoSuchGate=true", "unrecognized feature gate: NoSuchGate; known are"},
+		{"an invalid argument", "start", "unknown command"},
+		{"an unknown gate", "--feature-gates=NoSuchGate=true", "unrecognized feature gate: NoSuchGate; known gates"},
 		{"a flag of OpenKruise", "--sync-period=0", "--sync-period is a flag of OpenKruise's manager that does not exist here: leave it out"},
 		{"a flag of klog", "--logtostderr=true", "--logtostderr is a flag of OpenKruise's manager that does not exist here: leave them out"},
-		{"a flag that another replaces", "--leader-election-namespace=kruise-system", "set --namespace: the Lease is there"},
+		{"a flag that was replaced", "--leader-election-namespace=kruise-system", "set --namespace: it contains the Lease"},
 		{"a flag of the manager", "--webhook-url=localhost", "--webhook-url"},
-		{"a flag of the hub", "--hub-url=https://hub:6443", "--cluster-name=: want the name"},
-		{"a resource that no hub places", "--hub-kinds=secrets", "--hub-kinds go with --hub-url, which is not set"},
-		{"a number of workers", "--cloneset-workers=0", "--cloneset-workers=0: want 1 to 100"},
-		{"no namespace", "--openkruise-namespace=Kruise", "--openkruise-namespace=Kruise: want the name of a namespace, or nothing"},
-		{"an exempt namespace", "--pod-webhook-exempt-namespaces=kube-system,Infra", "--pod-webhook-exempt-namespaces=Infra: want names of namespaces"},
-		{"a feature of pods", "--pod-webhook-ignore-failures=SidecarSets", "--pod-webhook-ignore-failures=SidecarSets: want some of EnhancedLiveness, ContainerLaunchPriority, PersistentPodState"},
-		{"a number of writes", "--parallel-writes=0", "--parallel-writes=0: want 1 to 1000"},
-		{"a limit below none", "--rest-config-qps=-1", "--rest-config-qps=-1: must not be negative; 0 is no limit"},
-		{"a file that is not there", "--kubeconfig=absent", "read --kubeconfig=absent"},
+		{"a flag of the hub", "--hub-url=https://hub:6443", "--cluster-name=: must be the name"},
+		{"a resource that no hub places", "--hub-kinds=secrets", "--hub-kinds require --hub-url, which is not set"},
+		{"a number of workers", "--cloneset-workers=0", "--cloneset-workers=0: must be 1 to 100"},
+		{"no namespace", "--openkruise-namespace=Kruise", "--openkruise-namespace=Kruise: must be the name of a namespace, or empty"},
+		{"an exempt namespace", "--pod-webhook-exempt-namespaces=kube-system,Infra", "--pod-webhook-exempt-namespaces=Infra: must be names of namespaces"},
+		{"a feature of pods", "--pod-webhook-ignore-failures=SidecarSets", "--pod-webhook-ignore-failures=SidecarSets: must be any of EnhancedLiveness, ContainerLaunchPriority, PersistentPodState"},
+		{"a number of writes", "--parallel-writes=0", "--parallel-writes=0: must be 1 to 1000"},
+		{"a negative limit", "--rest-config-qps=-1", "--rest-config-qps=-1: must not be negative; 0 is no limit"},
+		{"a missing file", "--kubeconfig=absent", "read --kubeconfig=absent"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cmd, err := command()
@@ -75,5 +75,5 @@ func TestTheFlagsOfOpenKruiseThatExistAreAccepted(t *testing.T) {
 		"--cloneset-workers=3", "--statefulset-workers=3", "--daemonset-workers=3", "--uniteddeployment-workers=3",
 		"--cloneset-scaling-exclude-preparing-delete=false", "--kubeconfig=absent",
 	})
-	require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "read --kubeconfig=absent", "nothing else is wrong")
+	require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "read --kubeconfig=absent", "all other flags are valid")
 }

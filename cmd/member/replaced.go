@@ -1,6 +1,6 @@
 package main
 
-import "github.com/flotilla-io/flotilla/pkg/option"
+import "github.com/flotilla-io/flotilla/pkg/manager/option"
 
 // replaced returns the flags of OpenKruise's manager that this one doesn't have. Its other flags have the same name and meaning here, except
 // for --namespace.
@@ -8,7 +8,7 @@ func replaced() []option.Replaced {
 	return []option.Replaced{
 		{
 			Flags:   []string{"leader-election-namespace"},
-			Instead: "set --namespace: the Lease is there, with the Secrets of this manager",
+			Instead: "set --namespace: it contains the Lease and the Secrets of this manager",
 		}, {
 			Flags:   []string{"leader-election-id", "leader-election-resource-lock"},
 			Instead: "leave them out: the lock is a Lease named " + name,
@@ -33,7 +33,7 @@ func replaced() []option.Replaced {
 			Instead: "leave them out: the pods of a DaemonSet and of a BroadcastJob are always bound by the scheduler",
 		}, {
 			Flags:   []string{"disable-no-deepcopy"},
-			Instead: "leave it out: there is no choice",
+			Instead: "leave it out: this can't be configured",
 		}, {
 			Flags: []string{
 				"logtostderr", "alsologtostderr", "stderrthreshold", "legacy-stderr-threshold-behavior", "log-dir", "log-file",
@@ -41,10 +41,10 @@ func replaced() []option.Replaced {
 				"log-text-info-buffer-size", "log-text-split-stream", "add-dir-header", "one-output", "skip-headers", "skip-log-headers",
 				"vmodule",
 			},
-			Instead: "leave them out: the log goes to standard error, with the level of --v and the form of --logging-format",
+			Instead: "leave them out: logs go to standard error, with the level of --v and the format of --logging-format",
 		}, {
 			Flags:   []string{"protection-log-path"},
-			Instead: "leave it out: refused requests are in events and in metrics, and refused deletions in the log of the manager",
+			Instead: "leave it out: refused requests are reported in events and metrics, and refused deletions in the manager's log",
 		}, {
 			Flags:   []string{"crr-workers"},
 			Instead: "use --containerrecreaterequest-workers",

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/clock"
 
-	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
 )
 
 // shortID is how many characters of an ID are shown, as in crictl.
@@ -23,8 +23,8 @@ func statusCommand(c clock.PassiveClock) *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use: "status", Short: "List the container runtimes of the node and their containers",
-		Long: "Status asks the container runtimes of the node as the daemon does, and lists them and their containers. It reads\n" +
-			"nothing else, and changes nothing: it works while the apiserver can't be reached.",
+		Long: "Status queries the container runtimes of the node as the daemon does, and lists them and their containers. It reads\n" +
+			"nothing else and changes nothing, so it works even if the apiserver can't be reached.",
 		Example: "  kubectl exec -n flotilla-system flotilla-noded-x2k4d -- /flotilla-noded status",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,7 +37,7 @@ func statusCommand(c clock.PassiveClock) *cobra.Command {
 		},
 	}
 	f.addSockets(cmd.Flags())
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "List containers that have ended as well.")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "Also list containers that have ended.")
 	return cmd
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/flotilla-io/flotilla/pkg/cri/fake"
+	"github.com/flotilla-io/flotilla/testkit/fakecri"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 )
 
@@ -31,12 +31,12 @@ func TestStatus(t *testing.T) {
 	_, err := status()
 	require.ErrorContains(t, err, "no container runtime: "+dir+" has none of containerd.sock")
 
-	r := fake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	r := fakecri.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
 	ago := func(d time.Duration) int64 { return now.Add(-d).Unix() }
-	former := r.Run(fake.Container{Name: "app", PodName: "shop/web-a", Image: "registry.example/app:1.0", Created: ago(time.Hour)})
-	r.Run(fake.Container{Name: "app", PodName: "shop/web-a", Image: "registry.example/app:2.0", Attempt: 1, Created: ago(time.Minute)})
-	r.Run(fake.Container{Name: "agent-of-the-node", PodName: "kube-system/agent", Image: "registry.example/agent:1.0", Created: ago(72 * time.Hour)})
-	r.End(former[len("containerd://"):])
+	previous := r.Run(fakecri.Container{Name: "app", PodName: "shop/web-a", Image: "registry.example/app:1.0", Created: ago(time.Hour)})
+	r.Run(fakecri.Container{Name: "app", PodName: "shop/web-a", Image: "registry.example/app:2.0", Attempt: 1, Created: ago(time.Minute)})
+	r.Run(fakecri.Container{Name: "agent-of-the-node", PodName: "kube-system/agent", Image: "registry.example/agent:1.0", Created: ago(72 * time.Hour)})
+	r.End(previous[len("containerd://"):])
 	for name, args := range map[string][]string{"status": nil, "status-all": {"--all"}} {
 		out, err := status(args...)
 		require.NoError(t, err)

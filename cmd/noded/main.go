@@ -20,11 +20,11 @@ import (
 
 	"github.com/flotilla-io/flotilla/member/node"
 	"github.com/flotilla-io/flotilla/member/node/image"
-	"github.com/flotilla-io/flotilla/pkg/credentialprovider"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/option"
+	"github.com/flotilla-io/flotilla/pkg/manager/option"
+	"github.com/flotilla-io/flotilla/pkg/noded/credentialprovider"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
 )
 
 // nodeName is the env variable that the downward API sets.
@@ -66,13 +66,13 @@ func command() (*cobra.Command, error) {
 	f := &flags{manager: option.NewManager(node.Component), gates: gates, node: os.Getenv(nodeName)}
 	f.manager.QPS, f.manager.Burst = 5, 10
 	cmd := &cobra.Command{
-		Use: node.Component, Short: "Restart and stop containers of one node and report on them", Version: option.Version,
+		Use: node.Component, Short: "Restart and stop containers on one node and report on them", Version: option.Version,
 		Long: "Flotilla-noded runs on each node of a member cluster. It carries out ContainerRecreateRequests for the pods of\n" +
 			"its node. It restarts containers whose environment comes from\n" +
-			"labels or annotations that an in-place update has changed, through the node's container runtime, and reports from\n" +
-			"which values they were started. While it works it renews a Lease, which the member manager watches. With gate\n" +
-			"SidecarTerminator it stops the sidecars of Jobs whose other containers have ended, with gate ImagePullJobGate it\n" +
-			"pulls the images of the node's NodeImage, and with gate PodProbeMarkerGate or EnhancedLivenessProbe runs the probes of\n" +
+			"labels or annotations that an in-place update has changed, through the node's container runtime, and reports the\n" +
+			"values they were started with. While it works, it renews a Lease, which the member manager watches. With gate\n" +
+			"SidecarTerminator, it stops the sidecars of Jobs whose other containers have ended; with gate ImagePullJobGate, it\n" +
+			"pulls the images of the node's NodeImage; with gate PodProbeMarkerGate or EnhancedLivenessProbe, it runs the probes of\n" +
 			"its NodePodProbe.\n\n" +
 			"Environment variable NODE_NAME is the name of the node.",
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
@@ -88,19 +88,19 @@ func (f *flags) add(s *pflag.FlagSet) {
 	m := f.manager
 	s.StringVar(&m.Kubeconfig, "kubeconfig", "", "File with the address and credential of the apiserver. "+
 		"If empty, the ServiceAccount of the pod that this runs in is used.")
-	s.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of the release: the node's Lease is there.")
+	s.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of the release, which contains the node's Lease.")
 	s.StringVar(&f.addr, "addr", ":10221", "host:port that serves /metrics, /healthz and /readyz over HTTP.")
 	s.BoolVar(&f.enablePprof, "enable-pprof", false, "Serve profiles at --pprof-addr.")
 	s.StringVar(&m.PprofAddr, "pprof-addr", "localhost:10222", "host:port that serves /debug/pprof.")
 	f.addSockets(s)
-	s.IntVar(&f.pulls, "max-workers-for-pull-image", image.DefaultLimit, "How many images are pulled at once on the node, "+
-		"those of one namespace only while as many are left for others; 0 or less is any number.")
+	s.IntVar(&f.pulls, "max-workers-for-pull-image", image.DefaultLimit, "How many images are pulled at once on the node; 0 or less means any number. "+
+		"A namespace gets another pull only while as many slots stay free for others.")
 	s.StringVar(&f.pluginConfig, "plugin-config-file", "/kruise/CredentialProviderPlugin.yaml", "CredentialProviderConfig of the kubelet: "+
-		"its plugins say with which credentials images are pulled. There are none if it does not exist.")
-	s.StringVar(&f.pluginDir, "plugin-bin-dir", "/kruise/plugins", "Directory of the programs that --plugin-config-file names.")
-	s.Float32Var(&m.QPS, "rest-config-qps", m.QPS, "Requests a second to the apiserver, on average.")
-	s.IntVar(&m.Burst, "rest-config-burst", m.Burst, "Requests to the apiserver that may be sent at once.")
-	s.IntVarP(&m.LogLevel, "v", "v", 0, "Log level: 0 what changed, 1 why something waits, 4 data.")
+		"its plugins provide the credentials for pulling images. If the file does not exist, there are none.")
+	s.StringVar(&f.pluginDir, "plugin-bin-dir", "/kruise/plugins", "Directory of the plugins that --plugin-config-file names.")
+	s.Float32Var(&m.QPS, "rest-config-qps", m.QPS, "Average requests per second to the apiserver.")
+	s.IntVar(&m.Burst, "rest-config-burst", m.Burst, "Requests to the apiserver that may be sent in a burst.")
+	s.IntVarP(&m.LogLevel, "v", "v", 0, "Log level: 0 logs what changed, 1 also why something waits, 4 also data.")
 	s.StringVar(&m.LogFormat, "logging-format", m.LogFormat, "json, or console for human readers.")
 	f.gates.AddFlags(s)
 }
@@ -115,10 +115,10 @@ func (f *flags) addSockets(s *pflag.FlagSet) {
 func (f *flags) validate() error {
 	errs := []error{f.manager.Validate()}
 	if len(validation.IsDNS1123Subdomain(f.node)) > 0 {
-		errs = append(errs, fmt.Errorf("%s=%s: want the name of the node that this runs on", nodeName, f.node))
+		errs = append(errs, fmt.Errorf("%s=%s: must be the name of the node that this runs on", nodeName, f.node))
 	}
 	if _, _, err := net.SplitHostPort(f.addr); err != nil {
-		errs = append(errs, fmt.Errorf("--addr=%s: want host:port or :port", f.addr))
+		errs = append(errs, fmt.Errorf("--addr=%s: must be host:port or :port", f.addr))
 	}
 	return errors.Join(errs...)
 }
@@ -159,21 +159,21 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name this process: %w", err)
 	}
-	of := node.Options{
+	options := node.Options{
 		Node: f.node, Namespace: f.manager.Namespace, Identity: identity, Runtimes: runtimes,
 		Env: f.gates.Enabled(feature.InPlaceUpdateEnvFromMetadata), Images: feature.PullsImages(f.gates), PullLimit: max(0, f.pulls),
 		Recreate: true, Terminator: f.gates.Enabled(feature.SidecarTerminator),
 		Probes: f.gates.Enabled(feature.PodProbeMarker) || f.gates.Enabled(feature.EnhancedLiveness), Clock: clock.RealClock{},
 	}
-	if of.Images {
-		if of.Providers, err = credentialprovider.Load(f.pluginConfig, f.pluginDir, clock.RealClock{}); err != nil {
+	if options.Images {
+		if options.Providers, err = credentialprovider.Load(f.pluginConfig, f.pluginDir, clock.RealClock{}); err != nil {
 			return nil, err
 		}
-		for _, why := range of.Providers.Skipped {
+		for _, why := range options.Providers.Skipped {
 			ctrl.Log.Info("Credential provider is not used", "reason", why)
 		}
 	}
-	o := node.Restrict(f.manager.Options(), of)
+	o := node.Restrict(f.manager.Options(), options)
 	o.Scheme, o.LeaderElection, o.HealthProbeBindAddress = scheme, false, "0"
 	o.Metrics = server.Options{BindAddress: f.addr, ExtraHandlers: map[string]http.Handler{
 		"/healthz": check(healthz.Ping), "/readyz": check(node.Ready(runtimes)),
@@ -185,5 +185,5 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mgr, node.Setup(ctx, mgr, of)
+	return mgr, node.Setup(ctx, mgr, options)
 }

@@ -24,11 +24,11 @@ func TestHelp(t *testing.T) {
 func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 	for _, tc := range []struct{ name, node, arg, want string }{
 		{"an unknown flag", "node-1", "--nonsense", "unknown flag: --nonsense"},
-		{"no node", "", "--v=1", "NODE_NAME=: want the name of the node"},
-		{"no address", "node-1", "--addr=10221", "--addr=10221: want host:port or :port"},
+		{"no node", "", "--v=1", "NODE_NAME=: must be the name of the node"},
+		{"no address", "node-1", "--addr=10221", "--addr=10221: must be host:port or :port"},
 		{"an unknown gate", "node-1", "--feature-gates=NoSuchGate=true", "unrecognized feature gate: NoSuchGate"},
-		{"a gate of the manager is fine", "node-1", "--feature-gates=TemplateNoDefaults=true", "find the apiserver"},
-		{"a file that is not there", "node-1", "--kubeconfig=absent", "read --kubeconfig=absent"},
+		{"a gate of the manager is accepted", "node-1", "--feature-gates=TemplateNoDefaults=true", "find the apiserver"},
+		{"a missing file", "node-1", "--kubeconfig=absent", "read --kubeconfig=absent"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv("NODE_NAME", tc.node)

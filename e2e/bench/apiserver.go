@@ -59,10 +59,10 @@ func (c consumption) total() (sum time.Duration) {
 // membersName stands for both members.
 const membersName = "members"
 
-// of returns the CPU time of a program in a cluster, or in both members.
-func (c consumption) of(p program) (sum time.Duration) {
-	for is, used := range c {
-		if is.name == p.name && (is.cluster == p.cluster || p.cluster == membersName && is.cluster != fleet.HubName) {
+// timeOf returns the CPU time of a program in a cluster, or in both members.
+func (c consumption) timeOf(p program) (sum time.Duration) {
+	for process, used := range c {
+		if process.name == p.name && (process.cluster == p.cluster || p.cluster == membersName && process.cluster != fleet.HubName) {
 			sum += used
 		}
 	}
@@ -134,8 +134,8 @@ func readLatencies(ctx context.Context, c *fleet.Cluster) (latencies, error) {
 	} {
 		for _, m := range families[name].GetMetric() {
 			if what := describe(labelsOf(m)); what != "" {
-				was := out[what]
-				out[what] = latency{was.count + m.GetHistogram().GetSampleCount(), was.seconds + m.GetHistogram().GetSampleSum()}
+				sum := out[what]
+				out[what] = latency{sum.count + m.GetHistogram().GetSampleCount(), sum.seconds + m.GetHistogram().GetSampleSum()}
 			}
 		}
 	}
@@ -169,11 +169,11 @@ const (
 	workcontents = "workcontents"
 )
 
-// kept is how many objects of a resource are stored, and their total size in bytes.
-type kept struct{ objects, bytes int }
+// storedSize is how many objects of a resource are stored, and their total size in bytes.
+type storedSize struct{ objects, bytes int }
 
 // storage is what is stored, by resource.
-type storage map[string]kept
+type storage map[string]storedSize
 
 // stored returns what the hub stores of its objects. Custom resources are stored as JSON with their managed fields, just as they are served
 // in the storage version.
@@ -191,7 +191,7 @@ func (l *load) stored(ctx context.Context) (storage, error) {
 		if err := json.Unmarshal([]byte(body), &list); err != nil {
 			return nil, fmt.Errorf("hub: list %s: %w", resource, err)
 		}
-		k := kept{objects: len(list.Items)}
+		k := storedSize{objects: len(list.Items)}
 		for _, item := range list.Items {
 			k.bytes += len(item)
 		}

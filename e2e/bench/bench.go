@@ -74,13 +74,13 @@ func (b *bench) run(ctx context.Context, p plan) error {
 	}
 	if p.has(cloneSet) {
 		for _, n := range p.pods {
-			if err := b.trial(ctx, b.ofCloneSet(n)); err != nil {
+			if err := b.trial(ctx, b.cloneSetTrial(n)); err != nil {
 				return err
 			}
 		}
 	}
 	if p.has(statefulSet) {
-		if err := b.trial(ctx, b.ofStatefulSet(p.stateful)); err != nil {
+		if err := b.trial(ctx, b.statefulSetTrial(p.stateful)); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (b *bench) trial(ctx context.Context, t trial) error {
 	if own, err = b.acts(ctx, c, t, t.ours); err != nil {
 		return err
 	}
-	quiet, err := b.atRest(ctx, c, ours)
+	quiet, err := b.measureIdle(ctx, c, ours)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (b *bench) measured(ctx context.Context, c *fleet.Cluster, a act) (f figure
 		if wall, err = watch.await(ctx, int(a.pods), int(b.pods)); err != nil {
 			return err
 		}
-		return b.quiet(ctx)
+		return b.awaitQuiet(ctx)
 	})
 	f.act, f.pods, f.beside, f.wall = a.name, a.pods, a.beside, wall
 	if err != nil {
@@ -270,8 +270,8 @@ func (b *bench) profileTo(name string, take func() (string, error)) (end func() 
 // profileSeconds is the duration of a CPU profile.
 const profileSeconds = 20
 
-// atRest measures the cost of a set at rest.
-func (b *bench) atRest(ctx context.Context, c *fleet.Cluster, by controller) (figures, error) {
+// measureIdle measures the cost of a set at rest.
+func (b *bench) measureIdle(ctx context.Context, c *fleet.Cluster, by controller) (figures, error) {
 	done := b.stage(fmt.Sprintf("%d pods: rest", b.pods))
 	f, err := b.cost(ctx, c, by, func(ctx context.Context) error {
 		if !pause(ctx, rest) {
@@ -323,8 +323,8 @@ func (b *bench) cost(ctx context.Context, c *fleet.Cluster, by controller, do fu
 	return f, nil
 }
 
-// quiet waits until no controller writes to the namespace.
-func (b *bench) quiet(ctx context.Context) error {
+// awaitQuiet waits until no controller writes to the namespace.
+func (b *bench) awaitQuiet(ctx context.Context) error {
 	return fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
 		mark := fleet.Mark()
 		if !pause(ctx, calm) {
@@ -379,13 +379,13 @@ func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep string, all ..
 	if err != nil {
 		return err
 	}
-	return b.quiet(ctx)
+	return b.awaitQuiet(ctx)
 }
 
 // table prints the cost of each action.
 func (b *bench) table(all []figures) {
 	b.printf("\n%d pods; a rollout keeps 80 %% of them ready, unless it updates one at a time. CPU and memory are the controller's process: "+
-		"kube-controller-manager or flotilla-member. The cluster's CPU is that of its control plane, simulated nodes and "+
+		"kube-controller-manager or flotilla-member. The cluster's CPU is the CPU of its control plane, simulated nodes and "+
 		"manager.\n\n", b.pods)
 	b.printf("| | wall time | CPU | cluster's CPU | peak memory | API writes | per pod | pod writes, per pod | events, per pod |\n")
 	b.printf("|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
@@ -483,7 +483,7 @@ func (b *bench) hub(ctx context.Context) error {
 	if err := client.IgnoreNotFound(h.Client.Delete(ctx, ud)); err != nil {
 		return fmt.Errorf("remove the UnitedDeployment of an earlier run: %w", err)
 	}
-	if err := b.quiet(ctx); err != nil {
+	if err := b.awaitQuiet(ctx); err != nil {
 		return err
 	}
 	b.printf("\nOne UnitedDeployment of %d pods in one cluster: writes to the hub's apiserver by the hub and the agent.\n\n", fleetPods)
@@ -518,7 +518,7 @@ func (b *bench) hubAct(ctx context.Context, act string, do func(context.Context)
 	if err := do(ctx); err != nil {
 		return nil, fmt.Errorf("%s the UnitedDeployment: %w", act, err)
 	}
-	if err := b.quiet(ctx); err != nil {
+	if err := b.awaitQuiet(ctx); err != nil {
 		return nil, err
 	}
 	writes, err := b.fleet.Writes(mark)

@@ -41,14 +41,14 @@ func (b *bench) cronJobs(ctx context.Context, count int) error {
 	spec := batchv1.JobSpec{Template: podTemplate()}
 	spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	sides := []crons{{
-		name: "native CronJobs", by: byNative("cronjob-controller"), kind: &batchv1.CronJob{},
+		name: "native CronJobs", by: nativeController("cronjob-controller"), kind: &batchv1.CronJob{},
 		numbered: func(i int, schedule string) client.Object {
 			return &batchv1.CronJob{ObjectMeta: meta(nativeName + "-" + strconv.Itoa(i)), Spec: batchv1.CronJobSpec{
 				Schedule: schedule, TimeZone: new("Etc/UTC"), JobTemplate: batchv1.JobTemplateSpec{Spec: spec},
 			}}
 		},
 	}, {
-		name: "AdvancedCronJobs", by: b.byOurs(), kind: &appsv1beta1.AdvancedCronJob{},
+		name: "AdvancedCronJobs", by: b.memberManager(), kind: &appsv1beta1.AdvancedCronJob{},
 		numbered: func(i int, schedule string) client.Object {
 			cron := &appsv1beta1.AdvancedCronJob{ObjectMeta: meta(oursName + "-" + strconv.Itoa(i))}
 			cron.Spec.Schedule, cron.Spec.TimeZone = schedule, new("Etc/UTC")
@@ -66,7 +66,7 @@ func (b *bench) cronJobs(ctx context.Context, count int) error {
 	}
 	all := make([]cronFigures, 0, len(sides))
 	for _, side := range sides {
-		f, err := b.due(ctx, c, side, count)
+		f, err := b.measureRuns(ctx, c, side, count)
 		if err != nil {
 			return fmt.Errorf("%s: %w", side.name, err)
 		}
@@ -80,8 +80,8 @@ func (b *bench) cronJobs(ctx context.Context, count int) error {
 	return nil
 }
 
-// due creates the objects of one side and measures a run of each. Objects of OpenKruise's kinds pass webhooks, which takes long.
-func (b *bench) due(ctx context.Context, c *fleet.Cluster, side crons, count int) (f cronFigures, err error) {
+// measureRuns creates the objects of one side and measures a run of each. Objects of OpenKruise's kinds pass webhooks, which takes long.
+func (b *bench) measureRuns(ctx context.Context, c *fleet.Cluster, side crons, count int) (f cronFigures, err error) {
 	done := b.stage(fmt.Sprintf("%d %s", count, side.name))
 	defer func() { done(err) }()
 	at := fleet.Mark().UTC().Truncate(time.Minute).Add(time.Duration(3+count/500) * time.Minute)
@@ -90,10 +90,10 @@ func (b *bench) due(ctx context.Context, c *fleet.Cluster, side crons, count int
 			return f, fmt.Errorf("create: %w", err)
 		}
 	}
-	if err := b.quiet(ctx); err != nil {
+	if err := b.awaitQuiet(ctx); err != nil {
 		return f, err
 	}
-	if f.quiet, err = b.atRest(ctx, c, side.by); err != nil {
+	if f.quiet, err = b.measureIdle(ctx, c, side.by); err != nil {
 		return f, err
 	}
 	there, err := newWatch(ctx, c, &batchv1.Job{}, func(client.Object) bool { return true })
@@ -123,7 +123,7 @@ func (b *bench) due(ctx context.Context, c *fleet.Cluster, side crons, count int
 			return err
 		}
 		ended = fleet.Mark().Sub(at)
-		return b.quiet(ctx)
+		return b.awaitQuiet(ctx)
 	})
 	f.act, f.created, f.complete = side.name, created, ended
 	return f, err

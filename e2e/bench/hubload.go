@@ -71,27 +71,27 @@ func unitedDeployments() placing {
 }
 
 // newLoadCommand measures on a separate fleet, because both of its members join by push.
-func newLoadCommand(of placing) *cobra.Command {
-	l, keep := &load{bench: &bench{}, placing: of}, false
+func newLoadCommand(kind placing) *cobra.Command {
+	l, keep := &load{bench: &bench{}, placing: kind}, false
 	cmd := &cobra.Command{
-		Use:   of.use,
-		Short: "Measure a hub on which many " + of.kind + "s are created and changed at once",
+		Use:   kind.use,
+		Short: "Measure a hub on which many " + kind.kind + "s are created and changed at once",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// A rollout has one more pod in each cluster.
 			nodes := fmt.Sprintf("kwok:%d", l.objects*2*11/10/podsPerNode+1)
 			o := fleet.Options{
 				Prefix: "bench-hub-", Nodes: nodes, Push: true, PatientLeader: true, Profiles: true,
-				HubFlags: of.hubFlags, HubValues: of.hubValues, MemberKinds: of.memberKinds,
+				HubFlags: kind.hubFlags, HubValues: kind.hubValues, MemberKinds: kind.memberKinds,
 			}
 			// Start from scratch instead of only removing the objects of an earlier run: a hub pauses the withdrawal of that many objects.
 			if err := fleet.Down(cmd.Context(), o); err != nil {
 				return err
 			}
-			return l.on(cmd, o, keep, l.measureLoad)
+			return l.withFleet(cmd, o, keep, l.measureLoad)
 		},
 	}
-	cmd.Flags().IntVar(&l.objects, "objects", 200, "how many "+of.kind+"s, each with "+of.text)
+	cmd.Flags().IntVar(&l.objects, "objects", 200, "how many "+kind.kind+"s, each with "+kind.text)
 	cmd.Flags().IntVar(&l.clients, "clients", 8, "how many of them are created or changed at the same time")
 	cmd.Flags().StringVar(&l.profiles, "profiles", "", "folder for CPU profiles of the hub's manager and of apiservers during each act")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the clusters running")
@@ -245,7 +245,7 @@ func (l *load) clear(ctx context.Context) (err error) {
 		}
 		return n == 0, fmt.Sprintf("%d pods are left", n)
 	})
-	return errors.Join(err, l.quiet(ctx))
+	return errors.Join(err, l.awaitQuiet(ctx))
 }
 
 // print prints the tables. After a failed act, they contain the acts before it.
@@ -309,7 +309,7 @@ func (l *load) act(ctx context.Context, a loadAct) (f loadFigures, err error) {
 		}
 		defer func() { err = errors.Join(err, end()) }()
 	}
-	before, err := l.look(ctx)
+	before, err := l.takeSample(ctx)
 	if err != nil {
 		return f, err
 	}
@@ -326,10 +326,10 @@ func (l *load) act(ctx context.Context, a loadAct) (f loadFigures, err error) {
 		return f, fmt.Errorf("%s: %w", a.name, err)
 	}
 	f.wall = watches[0].clock.Since(before.at)
-	if err := l.quiet(ctx); err != nil {
+	if err := l.awaitQuiet(ctx); err != nil {
 		return f, err
 	}
-	after, err := l.look(ctx)
+	after, err := l.takeSample(ctx)
 	if err != nil {
 		return f, err
 	}
@@ -346,7 +346,7 @@ type sample struct {
 	served latencies
 }
 
-func (l *load) look(ctx context.Context) (s sample, err error) {
+func (l *load) takeSample(ctx context.Context) (s sample, err error) {
 	manager, err := l.fleet.Hub.Manager.Process()
 	if err != nil {
 		return s, fmt.Errorf("find %s: %w", l.fleet.Hub.Manager.Name, err)
@@ -381,7 +381,7 @@ func (l *load) restart(ctx context.Context) (err error) {
 	if !pause(ctx, loadSettle) {
 		return context.Cause(ctx)
 	}
-	if err := l.quiet(ctx); err != nil {
+	if err := l.awaitQuiet(ctx); err != nil {
 		return err
 	}
 	writes, err := l.fleet.Writes(mark)
@@ -389,7 +389,7 @@ func (l *load) restart(ctx context.Context) (err error) {
 		return err
 	}
 	// Events in the core group come from leader election.
-	counts := fleet.Tally(writes, func(w fleet.Write) bool { return ours(w) && w.Resource != "events" })
+	counts := fleet.Tally(writes, func(w fleet.Write) bool { return isOurs(w) && w.Resource != "events" })
 	n := 0
 	for _, c := range counts {
 		n += c.Writes
@@ -459,20 +459,22 @@ func readyEverywhere(image string) func(client.Object) bool {
 	}
 }
 
-// ours selects the successful writes of our managers. lab.Write doesn't show whether a write is a dry run: all creations of PodTemplates are
+// isOurs selects the successful writes of our managers. lab.Write doesn't show whether a write is a dry run: all creations of PodTemplates are
 // dry runs, and reviews are not stored.
-func ours(w fleet.Write) bool { return w.Ours() && !w.Renewal() && w.Succeeded() }
+func isOurs(w fleet.Write) bool { return w.Ours() && !w.Renewal() && w.Succeeded() }
 
-func ofHub(w fleet.Write) bool { return w.Cluster == fleet.HubName && ours(w) && !asks(w.Resource) }
+func ofHub(w fleet.Write) bool {
+	return w.Cluster == fleet.HubName && isOurs(w) && !isReview(w.Resource)
+}
 
-func asks(resource string) bool {
+func isReview(resource string) bool {
 	return resource == "podtemplates" || resource == "subjectaccessreviews.authorization.k8s.io"
 }
 
 func (l *load) perObject(n int) float64 { return float64(n) / float64(l.objects) }
 
-// each prints a table row with the same figure for each act.
-func (l *load) each(all []loadFigures, what string, figure func(loadFigures) string) {
+// printRow prints a table row with the same figure for each act.
+func (l *load) printRow(all []loadFigures, what string, figure func(loadFigures) string) {
 	l.printf("| %s |", what)
 	for _, f := range all {
 		l.printf(" %s |", figure(f))
@@ -480,8 +482,8 @@ func (l *load) each(all []loadFigures, what string, figure func(loadFigures) str
 	l.printf("\n")
 }
 
-// head prints the head of a table: columns for what is measured, then one for each act.
-func (l *load) head(all []loadFigures, left []string, figures ...string) {
+// printHead prints the head of a table: columns for what is measured, then one for each act.
+func (l *load) printHead(all []loadFigures, left []string, figures ...string) {
 	for _, c := range left {
 		l.printf("| %s ", c)
 	}
@@ -497,12 +499,12 @@ func (l *load) printLoad(all []loadFigures) {
 	l.printf("\n%d %ss, each %s; both joined by push. %d requests at a time. "+
 		"CPU is counted until nothing writes any more; the hub's manager contains the agents of both members. Before, the user creates and "+
 		"changes the same in the members.\n\n", l.objects, l.kind, l.text, l.clients)
-	l.head(all, []string{""}, "")
+	l.printHead(all, []string{""}, "")
 	manager, member := l.fleet.Hub.Manager.Name, l.fleet.West.Manager.Name
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
-	l.each(all, "wall time until all are ready", func(f loadFigures) string { return seconds(f.wall) })
-	l.each(all, "until the last request was answered", func(f loadFigures) string { return seconds(f.sent) })
-	l.each(all, "CPU of all processes", func(f loadFigures) string { return seconds(f.cpu.total()) })
+	l.printRow(all, "wall time until all are ready", func(f loadFigures) string { return seconds(f.wall) })
+	l.printRow(all, "until the last request was answered", func(f loadFigures) string { return seconds(f.sent) })
+	l.printRow(all, "CPU of all processes", func(f loadFigures) string { return seconds(f.cpu.total()) })
 	named := []program{
 		{fleet.HubName, manager},
 		{fleet.HubName, lab.APIServer},
@@ -513,23 +515,23 @@ func (l *load) printLoad(all []loadFigures) {
 		{membersName, lab.ControllerManager},
 	}
 	for _, p := range named {
-		l.each(all, fmt.Sprintf("CPU of %s in %s", p.name, p.cluster), func(f loadFigures) string { return seconds(f.cpu.of(p)) })
+		l.printRow(all, fmt.Sprintf("CPU of %s in %s", p.name, p.cluster), func(f loadFigures) string { return seconds(f.cpu.timeOf(p)) })
 	}
-	l.each(all, "CPU of the others", func(f loadFigures) string {
+	l.printRow(all, "CPU of the others", func(f loadFigures) string {
 		rest := f.cpu.total()
 		for _, p := range named {
-			rest -= f.cpu.of(p)
+			rest -= f.cpu.timeOf(p)
 		}
 		return seconds(rest)
 	})
-	l.each(all, "peak memory of the hub's manager", func(f loadFigures) string { return fmt.Sprintf("%d MiB", f.memory>>20) })
-	l.each(all, "hub writes per object", func(f loadFigures) string { return fmt.Sprintf("%.2f", l.perObject(count(f.writes, ofHub))) })
-	l.each(all, "status patches of the MemberClusters", func(f loadFigures) string {
+	l.printRow(all, "peak memory of the hub's manager", func(f loadFigures) string { return fmt.Sprintf("%d MiB", f.memory>>20) })
+	l.printRow(all, "hub writes per object", func(f loadFigures) string { return fmt.Sprintf("%.2f", l.perObject(count(f.writes, ofHub))) })
+	l.printRow(all, "status patches of the MemberClusters", func(f loadFigures) string {
 		return strconv.Itoa(count(f.writes, func(w fleet.Write) bool {
 			return ofHub(w) && w.Resource == "memberclusters.fleet.kruise.io/status"
 		}))
 	})
-	l.each(all, "writes to the hub that were refused", func(f loadFigures) string {
+	l.printRow(all, "writes to the hub that were refused", func(f loadFigures) string {
 		return strconv.Itoa(count(f.writes, func(w fleet.Write) bool {
 			return w.Cluster == fleet.HubName && w.Ours() && !w.Succeeded()
 		}))
@@ -545,24 +547,24 @@ func count(writes []fleet.Write, keep func(fleet.Write) bool) (n int) {
 	return n
 }
 
-// wrote identifies a kind of write.
-type wrote struct{ what, by, in string }
+// writeKind identifies a kind of write.
+type writeKind struct{ what, by, in string }
 
 // printWrites prints what our managers wrote in the hub and in the members, per object.
 func (l *load) printWrites(all []loadFigures) {
 	l.printf("\nWrites per %s, and bytes sent in each. PodTemplates are dry runs, and reviews are not stored.\n\n", l.kind)
-	l.head(all, []string{"", "by", "in"}, "writes", "bytes")
-	counts := map[wrote][]fleet.Count{}
+	l.printHead(all, []string{"", "by", "in"}, "writes", "bytes")
+	counts := map[writeKind][]fleet.Count{}
 	for i, f := range all {
-		for _, c := range fleet.Tally(f.writes, ours) {
-			w := wrote{c.Verb + " " + c.Resource, c.User[strings.LastIndexByte(c.User, ':')+1:], c.Cluster}
+		for _, c := range fleet.Tally(f.writes, isOurs) {
+			w := writeKind{c.Verb + " " + c.Resource, c.User[strings.LastIndexByte(c.User, ':')+1:], c.Cluster}
 			if counts[w] == nil {
 				counts[w] = make([]fleet.Count, len(all))
 			}
 			counts[w][i] = c
 		}
 	}
-	rows := slices.SortedFunc(maps.Keys(counts), func(a, b wrote) int {
+	rows := slices.SortedFunc(maps.Keys(counts), func(a, b writeKind) int {
 		return cmp.Or(cmp.Compare(l.order(a.in), l.order(b.in)), -cmp.Compare(most(counts[a]), most(counts[b])), cmp.Compare(a.what, b.what))
 	})
 	for _, w := range rows {
@@ -590,8 +592,8 @@ func (l *load) order(cluster string) int {
 const rare = 0.2
 
 func (l *load) printLatencies(all []loadFigures) {
-	l.printf("\nMean latency in the hub's apiserver; that of a request contains its admission and conversion.\n\n")
-	l.head(all, []string{""}, "per object", "mean")
+	l.printf("\nMean latency in the hub's apiserver; the latency of a request contains its admission and conversion.\n\n")
+	l.printHead(all, []string{""}, "per object", "mean")
 	whats := map[string]bool{}
 	for _, f := range all {
 		for what, s := range f.served {
@@ -612,11 +614,11 @@ func (l *load) printLatencies(all []loadFigures) {
 
 func (l *load) printStored(all []loadFigures, stored []storage) {
 	l.printf("\nWhat the hub's etcd holds: the length of the objects in JSON, as custom resources are stored, with managed fields.\n\n")
-	l.head(all, []string{""}, "objects", "bytes per "+l.kind, "bytes per row")
+	l.printHead(all, []string{""}, "objects", "bytes per "+l.kind, "bytes per row")
 	line := func(what string, resources ...string) {
 		l.printf("| %s |", what)
 		for i := range all {
-			sum := kept{}
+			sum := storedSize{}
 			for _, r := range resources {
 				sum.objects, sum.bytes = sum.objects+stored[i][r].objects, sum.bytes+stored[i][r].bytes
 			}

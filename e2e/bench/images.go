@@ -16,7 +16,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 )
 
 const (
@@ -82,7 +82,7 @@ func (b *bench) pulls(ctx context.Context, count int) error {
 		}
 		all = append(all, p)
 	}
-	idle, err := b.atRest(working, c, b.byOurs())
+	idle, err := b.measureIdle(working, c, b.memberManager())
 	stop()
 	if err := errors.Join(err, daemons.Wait()); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (b *bench) nodeImages(ctx context.Context, c *fleet.Cluster, want int) (nam
 	if err != nil {
 		return nil, err
 	}
-	return names, b.quiet(ctx)
+	return names, b.awaitQuiet(ctx)
 }
 
 // simulateDaemon writes the status of one NodeImage as the node's daemon does: one write when pulls begin, and one when they have finished.
@@ -130,7 +130,7 @@ func simulateDaemon(ctx context.Context, c *fleet.Cluster, node string, mute <-c
 			}
 			return fmt.Errorf("watch NodeImage %s: %w", node, err)
 		}
-		err = answer(ctx, c, w, mute)
+		err = simulateAnswers(ctx, c, w, mute)
 		w.Stop()
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("write NodeImage %s: %w", node, err)
@@ -139,9 +139,9 @@ func simulateDaemon(ctx context.Context, c *fleet.Cluster, node string, mute <-c
 	return nil
 }
 
-// answer follows a watch until it ends. Only the daemon writes the status, so its last write counts, not what the watch shows, which may be
+// simulateAnswers follows a watch until it ends. Only the daemon writes the status, so its last write counts, not what the watch shows, which may be
 // older.
-func answer(ctx context.Context, c *fleet.Cluster, w apiwatch.Interface, mute <-chan struct{}) (err error) {
+func simulateAnswers(ctx context.Context, c *fleet.Cluster, w apiwatch.Interface, mute <-chan struct{}) (err error) {
 	var last *appsv1beta1.NodeImage
 	var due <-chan time.Time
 	for {
@@ -155,8 +155,8 @@ func answer(ctx context.Context, c *fleet.Cluster, w apiwatch.Interface, mute <-
 			if !open {
 				return nil
 			}
-			n, is := e.Object.(*appsv1beta1.NodeImage)
-			if !is || e.Type == apiwatch.Deleted {
+			n, ok := e.Object.(*appsv1beta1.NodeImage)
+			if !ok || e.Type == apiwatch.Deleted {
 				continue
 			}
 			if last != nil && last.UID == n.UID {
@@ -165,7 +165,7 @@ func answer(ctx context.Context, c *fleet.Cluster, w apiwatch.Interface, mute <-
 			if last, err = report(ctx, c, n, appsv1beta1.ImagePhasePulling); err != nil {
 				return err
 			}
-			if due == nil && unpulled(last) {
+			if due == nil && notPulled(last) {
 				due = time.After(pullTime)
 			}
 		case <-due:
@@ -177,8 +177,8 @@ func answer(ctx context.Context, c *fleet.Cluster, w apiwatch.Interface, mute <-
 	}
 }
 
-// unpulled reports whether an image is not pulled yet.
-func unpulled(n *appsv1beta1.NodeImage) bool {
+// notPulled reports whether an image is not pulled yet.
+func notPulled(n *appsv1beta1.NodeImage) bool {
 	for name, image := range n.Spec.Images {
 		for i := range image.Tags {
 			if !imagepull.Done(imagepull.Phase(n, imagepull.Reference{Name: name, Tag: image.Tags[i].Tag}, &image.Tags[i])) {
@@ -196,28 +196,28 @@ func report(ctx context.Context, c *fleet.Cluster, n *appsv1beta1.NodeImage, pha
 	next.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
 	changed, now := len(n.Spec.Images) != len(n.Status.ImageStatuses), metav1.NewTime(fleet.Mark())
 	for name, image := range n.Spec.Images {
-		var of appsv1beta1.ImageStatus
+		var status appsv1beta1.ImageStatus
 		for i := range image.Tags {
 			t := &image.Tags[i]
-			is := imagepull.State(n, imagepull.Reference{Name: name, Tag: t.Tag})
-			known := is != nil && is.Version == t.Version
+			tag := imagepull.State(n, imagepull.Reference{Name: name, Tag: t.Tag})
+			known := tag != nil && tag.Version == t.Version
 			switch {
-			case known && (imagepull.Done(is.Phase) || is.Phase == phase):
-				of.Tags = append(of.Tags, *is)
+			case known && (imagepull.Done(tag.Phase) || tag.Phase == phase):
+				status.Tags = append(status.Tags, *tag)
 				continue
 			case known && phase == appsv1beta1.ImagePhaseSucceeded:
-				of.Tags = append(of.Tags, appsv1beta1.ImageTagStatus{
-					Tag: t.Tag, Version: t.Version, Phase: phase, Progress: 100, StartTime: is.StartTime, CompletionTime: &now,
+				status.Tags = append(status.Tags, appsv1beta1.ImageTagStatus{
+					Tag: t.Tag, Version: t.Version, Phase: phase, Progress: 100, StartTime: tag.StartTime, CompletionTime: &now,
 					ImageID: name + "@sha256:bench",
 				})
 			default:
-				of.Tags = append(of.Tags, appsv1beta1.ImageTagStatus{
+				status.Tags = append(status.Tags, appsv1beta1.ImageTagStatus{
 					Tag: t.Tag, Version: t.Version, Phase: appsv1beta1.ImagePhasePulling, StartTime: &now,
 				})
 			}
 			changed = true
 		}
-		next.Status.ImageStatuses[name] = of
+		next.Status.ImageStatuses[name] = status
 	}
 	if !changed {
 		return n, nil
@@ -248,7 +248,7 @@ func (b *bench) pull(ctx context.Context, c *fleet.Cluster, name string, lists, 
 	defer func() { err = errors.Join(err, answered.stop()) }()
 	var wall time.Duration
 	mark := fleet.Mark()
-	p.figures, err = b.cost(ctx, c, b.byOurs(), func(ctx context.Context) error {
+	p.figures, err = b.cost(ctx, c, b.memberManager(), func(ctx context.Context) error {
 		for i := range lists {
 			if err := c.Client.Create(ctx, listOf(name, i, b.pods)); err != nil {
 				return fmt.Errorf("create a list: %w", err)
@@ -261,7 +261,7 @@ func (b *bench) pull(ctx context.Context, c *fleet.Cluster, name string, lists, 
 			return err
 		}
 		wall = fleet.Mark().Sub(mark)
-		return b.quiet(ctx)
+		return b.awaitQuiet(ctx)
 	})
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", name, err)
@@ -271,7 +271,7 @@ func (b *bench) pull(ctx context.Context, c *fleet.Cluster, name string, lists, 
 	if err != nil {
 		return p, err
 	}
-	ours := b.byOurs()
+	ours := b.memberManager()
 	for _, w := range writes {
 		if strings.HasPrefix(w.Resource, "nodeimages.") && w.Succeeded() && !ours.wrote(w) {
 			p.daemons++
@@ -300,7 +300,7 @@ func (b *bench) clearPulls(ctx context.Context, c *fleet.Cluster) error {
 	if err != nil {
 		return fmt.Errorf("remove lists: %w", err)
 	}
-	return b.quiet(ctx)
+	return b.awaitQuiet(ctx)
 }
 
 // pullTable prints the cost of each act, and of a minute at rest.

@@ -77,15 +77,15 @@ func (p plan) has(kind string) bool { return slices.Contains(p.kinds, kind) }
 func (p plan) check() error {
 	for _, k := range p.kinds {
 		if known := append(all(), imagePull); !slices.Contains(known, k) {
-			return fmt.Errorf("--kinds: %q is none of %s", k, strings.Join(known, ", "))
+			return fmt.Errorf("--kinds: %q is not one of %s", k, strings.Join(known, ", "))
 		}
 	}
 	return nil
 }
 
-// room returns how many nodes the fleet's members have from the start: a tenth more than pods need, so that no pod waits for another one to
+// nodeCount returns how many nodes the fleet's members have from the start: a tenth more than pods need, so that no pod waits for another one to
 // end. The DaemonSet's nodes are added later.
-func (p plan) room() string {
+func (p plan) nodeCount() string {
 	most := int32(fleetPods)
 	if p.has(cloneSet) && len(p.pods) > 0 {
 		most = max(most, slices.Max(p.pods))
@@ -113,11 +113,11 @@ func newCommand() *cobra.Command {
 			if err := p.check(); err != nil {
 				return err
 			}
-			o := fleet.Options{Prefix: "bench-", Nodes: p.room(), Profiles: true}
+			o := fleet.Options{Prefix: "bench-", Nodes: p.nodeCount(), Profiles: true}
 			if p.has(imagePull) {
 				o.MemberGates = []string{"ImagePullJobGate=true"}
 			}
-			return b.on(cmd, o, keep,
+			return b.withFleet(cmd, o, keep,
 				func(ctx context.Context) error { return b.run(ctx, p) })
 		},
 	}
@@ -134,8 +134,8 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// on runs measurements on a fleet. It removes the fleet in the end, unless keep is set.
-func (b *bench) on(cmd *cobra.Command, o fleet.Options, keep bool, run func(context.Context) error) error {
+// withFleet runs measurements on a fleet. It removes the fleet in the end, unless keep is set.
+func (b *bench) withFleet(cmd *cobra.Command, o fleet.Options, keep bool, run func(context.Context) error) error {
 	printer := lab.NewPrinter(cmd.ErrOrStderr(), term.IsTerminal(int(os.Stderr.Fd())), nil)
 	defer printer.Close()
 	ctrl.SetLogger(logr.Discard())

@@ -20,8 +20,8 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// spent is what a process used: CPU time since its start, and its peak memory since the last call of usage.
-type spent struct {
+// usageSample is what a process used: CPU time since its start, and its peak memory since the last call of usage.
+type usageSample struct {
 	cpu  time.Duration
 	peak int64
 }
@@ -49,28 +49,28 @@ func processCPU(pid int) (time.Duration, error) {
 }
 
 // usage returns what a process has used, and resets its memory peak.
-func usage(pid int) (spent, error) {
+func usage(pid int) (usageSample, error) {
 	cpu, err := processCPU(pid)
 	if err != nil {
-		return spent{}, err
+		return usageSample{}, err
 	}
-	s := spent{cpu: cpu}
+	s := usageSample{cpu: cpu}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return spent{}, fmt.Errorf("read usage: %w", err)
+		return usageSample{}, fmt.Errorf("read usage: %w", err)
 	}
 	for line := range strings.Lines(string(status)) {
 		if rest, found := strings.CutPrefix(line, "VmHWM:"); found {
 			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 			if err != nil {
-				return spent{}, fmt.Errorf("read usage: %w", err)
+				return usageSample{}, fmt.Errorf("read usage: %w", err)
 			}
 			s.peak = kib << 10
 		}
 	}
 	// 5 resets the peak to the current usage.
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
-		return spent{}, fmt.Errorf("reset peak of memory: %w", err)
+		return usageSample{}, fmt.Errorf("reset peak of memory: %w", err)
 	}
 	return s, nil
 }

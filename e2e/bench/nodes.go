@@ -49,12 +49,12 @@ func (b *bench) daemons(ctx context.Context, p plan) error {
 		return err
 	}
 	if p.has(daemonSet) {
-		if err := b.trial(ctx, b.ofDaemonSet(nodes)); err != nil {
+		if err := b.trial(ctx, b.daemonSetTrial(nodes)); err != nil {
 			return err
 		}
 	}
 	if p.has(broadcastJob) {
-		if err := b.trial(ctx, b.ofBroadcastJob(nodes)); err != nil {
+		if err := b.trial(ctx, b.broadcastJobTrial(nodes)); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (b *bench) addNodes(ctx context.Context, c *fleet.Cluster, want int) (count
 	if err != nil {
 		return 0, err
 	}
-	return int32(len(list.Items)), b.quiet(ctx) //nolint:gosec // There are hundreds of nodes.
+	return int32(len(list.Items)), b.awaitQuiet(ctx) //nolint:gosec // There are hundreds of nodes.
 }
 
 // clearNodes removes the nodes that measurements created.
@@ -100,7 +100,7 @@ func (b *bench) clearNodes(ctx context.Context, c *fleet.Cluster) error {
 	if err := c.Client.DeleteAllOf(ctx, &corev1.Node{}, client.HasLabels{ground}); err != nil {
 		return fmt.Errorf("remove nodes: %w", err)
 	}
-	return b.quiet(ctx)
+	return b.awaitQuiet(ctx)
 }
 
 // simulated returns a node that the lab simulates, like those that it has from the start.
@@ -141,7 +141,7 @@ func (b *bench) nodeEvents(ctx context.Context, c *fleet.Cluster) (err error) {
 			return fmt.Errorf("create DaemonSet: %w", err)
 		}
 	}
-	if err := b.quiet(ctx); err != nil {
+	if err := b.awaitQuiet(ctx); err != nil {
 		return err
 	}
 	b.printf("\n%d DaemonSets, %d of them on all nodes, each of the others on nodes with a label that no node has: what events of "+
@@ -156,7 +156,7 @@ func (b *bench) nodeEvents(ctx context.Context, c *fleet.Cluster) (err error) {
 		if err := e.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", e.what, err)
 		}
-		if err := b.quiet(ctx); err != nil {
+		if err := b.awaitQuiet(ctx); err != nil {
 			return err
 		}
 		after, err := reconciles(ctx, c.Manager)
@@ -167,7 +167,7 @@ func (b *bench) nodeEvents(ctx context.Context, c *fleet.Cluster) (err error) {
 		if err != nil {
 			return err
 		}
-		n, ours := 0, b.byOurs()
+		n, ours := 0, b.memberManager()
 		for _, w := range writes {
 			if ours.wrote(w) && !w.Renewal() {
 				n++

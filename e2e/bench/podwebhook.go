@@ -70,12 +70,12 @@ func (b *bench) podWebhook(ctx context.Context) error {
 	}}
 	// For the other actions the table shows what kube-controller-manager writes, for these what the manager does.
 	sent := create
-	sent.name, sent.by = "create Deployment with the webhook", b.byOurs()
+	sent.name, sent.by = "create Deployment with the webhook", b.memberManager()
 	var plain, guarded []figures
 	answers := histogram{}
 	var waited latency
 	for range webhookRounds {
-		f, err := b.once(ctx, c, create, measured)
+		f, err := b.measureOnce(ctx, c, create, measured)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (b *bench) podWebhook(ctx context.Context) error {
 		if err := b.createAll(ctx, c, objects); err != nil {
 			return err
 		}
-		if err := b.opened(ctx, c, true); err != nil {
+		if err := b.awaitWebhook(ctx, c, true); err != nil {
 			return err
 		}
 		before, err := readHistogram(ctx, c.Manager, createdSeconds)
@@ -94,7 +94,7 @@ func (b *bench) podWebhook(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if f, err = b.once(ctx, c, sent, nil); err != nil {
+		if f, err = b.measureOnce(ctx, c, sent, nil); err != nil {
 			return err
 		}
 		guarded = append(guarded, f)
@@ -116,7 +116,7 @@ func (b *bench) podWebhook(ctx context.Context) error {
 			if err := b.removeAll(ctx, c, append(slices.Clone(objects), measured)); err != nil {
 				return err
 			}
-			if err := b.opened(ctx, c, false); err != nil {
+			if err := b.awaitWebhook(ctx, c, false); err != nil {
 				return err
 			}
 		}
@@ -136,8 +136,8 @@ func (b *bench) podWebhook(ctx context.Context) error {
 	return b.removeAll(ctx, c, slices.Concat(objects, sets, []client.Object{measured}))
 }
 
-// once measures an action, and then removes made unless it is nil.
-func (b *bench) once(ctx context.Context, c *fleet.Cluster, a act, made client.Object) (figures, error) {
+// measureOnce measures an action, and then removes made unless it is nil.
+func (b *bench) measureOnce(ctx context.Context, c *fleet.Cluster, a act, made client.Object) (figures, error) {
 	f, err := b.measure(ctx, c, a)
 	f.pods = webhookPods
 	if err != nil || made == nil {
@@ -146,7 +146,9 @@ func (b *bench) once(ctx context.Context, c *fleet.Cluster, a act, made client.O
 	return f, b.removeAll(ctx, c, []client.Object{made})
 }
 
-func byDeployments() controller { return byNative("deployment-controller", "replicaset-controller") }
+func byDeployments() controller {
+	return nativeController("deployment-controller", "replicaset-controller")
+}
 
 func deploymentOf(name string, pods int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
@@ -191,19 +193,19 @@ func (b *bench) removeAll(ctx context.Context, c *fleet.Cluster, all []client.Ob
 	}
 	err := fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
 		for _, o := range all {
-			is, _ := o.DeepCopyObject().(client.Object)
-			if err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), is); !apierrors.IsNotFound(err) {
+			current, _ := o.DeepCopyObject().(client.Object)
+			if err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), current); !apierrors.IsNotFound(err) {
 				pause(ctx, time.Second)
 				return false, o.GetName() + " is still there"
 			}
 		}
 		return true, ""
 	})
-	return errors.Join(err, b.quiet(ctx))
+	return errors.Join(err, b.awaitQuiet(ctx))
 }
 
-// opened waits until pods are sent to the webhook, or no longer sent, and nothing is written.
-func (b *bench) opened(ctx context.Context, c *fleet.Cluster, open bool) error {
+// awaitWebhook waits until pods are sent to the webhook, or no longer sent, and nothing is written.
+func (b *bench) awaitWebhook(ctx context.Context, c *fleet.Cluster, open bool) error {
 	err := fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
 		configs := &admissionv1.MutatingWebhookConfigurationList{}
 		if err := c.Client.List(ctx, configs); err != nil {
@@ -214,7 +216,7 @@ func (b *bench) opened(ctx context.Context, c *fleet.Cluster, open bool) error {
 		})
 		return sent == open, fmt.Sprintf("pods are sent to the webhook: %t", sent)
 	})
-	return errors.Join(err, b.quiet(ctx))
+	return errors.Join(err, b.awaitQuiet(ctx))
 }
 
 // evict evicts pods of all Deployments, as many as their budgets allow, 8 at a time.

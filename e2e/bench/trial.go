@@ -78,13 +78,13 @@ const (
 	oursName   = "ours"
 )
 
-// byNative returns kube-controller-manager, with the users of some of its controllers.
-func byNative(parts ...string) controller {
+// nativeController returns kube-controller-manager, with the users of some of its controllers.
+func nativeController(parts ...string) controller {
 	return controller{process: lab.ControllerManager, users: append(parts, "system:kube-controller-manager")}
 }
 
-// byOurs returns the member's manager.
-func (b *bench) byOurs() controller {
+// memberManager returns the member's manager.
+func (b *bench) memberManager() controller {
 	name := b.fleet.West.Manager.Name
 	return controller{process: name, users: []string{":" + fleet.Namespace + ":" + name}}
 }
@@ -117,8 +117,8 @@ func rollOut() update { return update{name: "roll out %s", image: imageNew} }
 
 func inPlace() update { return update{name: "update %s in place", image: imageNew, beside: 1} }
 
-// ofCloneSet compares a CloneSet with a Deployment.
-func (b *bench) ofCloneSet(pods int32) trial {
+// cloneSetTrial compares a CloneSet with a Deployment.
+func (b *bench) cloneSetTrial(pods int32) trial {
 	deployment := &appsv1.Deployment{ObjectMeta: meta(nativeName), Spec: appsv1.DeploymentSpec{
 		Replicas: &pods, Selector: selector(), Template: podTemplate(),
 		Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
@@ -133,14 +133,14 @@ func (b *bench) ofCloneSet(pods int32) trial {
 	}}
 	return trial{
 		pods: pods,
-		native: b.steps("Deployment", byNative("deployment-controller", "replicaset-controller"), deployment,
+		native: b.steps("Deployment", nativeController("deployment-controller", "replicaset-controller"), deployment,
 			&deployment.Spec.Template, pods, rollOut()),
-		ours: b.steps("CloneSet", b.byOurs(), set, &set.Spec.Template, pods, inPlace()),
+		ours: b.steps("CloneSet", b.memberManager(), set, &set.Spec.Template, pods, inPlace()),
 	}
 }
 
-// ofStatefulSet compares a StatefulSet with the native one, both with parallel pods.
-func (b *bench) ofStatefulSet(pods int32) trial {
+// statefulSetTrial compares a StatefulSet with the native one, both with parallel pods.
+func (b *bench) statefulSetTrial(pods int32) trial {
 	native := &appsv1.StatefulSet{ObjectMeta: meta(nativeName), Spec: appsv1.StatefulSetSpec{
 		Replicas: new(pods), Selector: selector(), Template: podTemplate(), ServiceName: "bench", PodManagementPolicy: appsv1.ParallelPodManagement,
 		UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
@@ -163,13 +163,13 @@ func (b *bench) ofStatefulSet(pods int32) trial {
 	}}
 	return trial{
 		pods:   pods,
-		native: b.steps("native StatefulSet", byNative("statefulset-controller"), native, &native.Spec.Template, pods, oneByOne),
-		ours:   b.steps("StatefulSet", b.byOurs(), set, &set.Spec.Template, pods, oneByOne, all),
+		native: b.steps("native StatefulSet", nativeController("statefulset-controller"), native, &native.Spec.Template, pods, oneByOne),
+		ours:   b.steps("StatefulSet", b.memberManager(), set, &set.Spec.Template, pods, oneByOne, all),
 	}
 }
 
-// ofDaemonSet compares a DaemonSet with the native one, on the given number of nodes.
-func (b *bench) ofDaemonSet(nodes int32) trial {
+// daemonSetTrial compares a DaemonSet with the native one, on the given number of nodes.
+func (b *bench) daemonSetTrial(nodes int32) trial {
 	native := &appsv1.DaemonSet{ObjectMeta: meta(nativeName), Spec: appsv1.DaemonSetSpec{
 		Selector: selector(), Template: podTemplate(),
 		UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
@@ -187,20 +187,20 @@ func (b *bench) ofDaemonSet(nodes int32) trial {
 	}}
 	return trial{
 		pods:   nodes,
-		native: b.steps("native DaemonSet", byNative("daemon-set-controller"), native, &native.Spec.Template, nodes, rollOut()),
-		ours:   b.steps("DaemonSet", b.byOurs(), set, &set.Spec.Template, nodes, inPlace(), recreate),
+		native: b.steps("native DaemonSet", nativeController("daemon-set-controller"), native, &native.Spec.Template, nodes, rollOut()),
+		ours:   b.steps("DaemonSet", b.memberManager(), set, &set.Spec.Template, nodes, inPlace(), recreate),
 	}
 }
 
-// ofBroadcastJob compares a BroadcastJob, which runs to completion, with the creation of a native DaemonSet, on the given number of nodes.
-func (b *bench) ofBroadcastJob(nodes int32) trial {
+// broadcastJobTrial compares a BroadcastJob, which runs to completion, with the creation of a native DaemonSet, on the given number of nodes.
+func (b *bench) broadcastJobTrial(nodes int32) trial {
 	native := &appsv1.DaemonSet{ObjectMeta: meta(nativeName), Spec: appsv1.DaemonSetSpec{Selector: selector(), Template: podTemplate()}}
 	job := &appsv1beta1.BroadcastJob{ObjectMeta: meta(oursName), Spec: appsv1beta1.BroadcastJobSpec{Template: podTemplate()}}
 	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	t := trial{
 		pods:   nodes,
-		native: b.steps("native DaemonSet", byNative("daemon-set-controller"), native, &native.Spec.Template, nodes),
-		ours:   b.steps("BroadcastJob", b.byOurs(), job, &job.Spec.Template, nodes),
+		native: b.steps("native DaemonSet", nativeController("daemon-set-controller"), native, &native.Spec.Template, nodes),
+		ours:   b.steps("BroadcastJob", b.memberManager(), job, &job.Spec.Template, nodes),
 	}
 	t.ours[0].name, t.ours[0].ended = "run BroadcastJob", true
 	return t

@@ -91,14 +91,14 @@ func worse(before, now float64) bool { return now > before*(1+tolerance) }
 // check returns an error that names all differences: worse figures, and what was added or removed.
 func check(recorded, now figures) error {
 	var problems []string
-	each(recorded, now, func(name, unit string, before, is float64, was, there bool) {
+	each(recorded, now, func(name, unit string, before, current float64, recordedBefore, there bool) {
 		switch {
-		case !was:
-			problems = append(problems, fmt.Sprintf("%s: %s is not recorded; now it is %s", name, unit, number(is)))
+		case !recordedBefore:
+			problems = append(problems, fmt.Sprintf("%s: %s is not recorded; now it is %s", name, unit, number(current)))
 		case !there:
-			problems = append(problems, fmt.Sprintf("%s: %s is recorded with %s, and the benchmark reports it no more", name, unit, number(before)))
-		case worse(before, is):
-			problems = append(problems, fmt.Sprintf("%s: %s was %s and is %s%s", name, unit, number(before), number(is), change(before, is)))
+			problems = append(problems, fmt.Sprintf("%s: %s is recorded with %s, but the benchmark no longer reports it", name, unit, number(before)))
+		case worse(before, current):
+			problems = append(problems, fmt.Sprintf("%s: %s was %s and is %s%s", name, unit, number(before), number(current), change(before, current)))
 		}
 	})
 	if len(problems) == 0 {
@@ -109,12 +109,12 @@ func check(recorded, now figures) error {
 }
 
 // each calls do for all figures in order, with the recorded and the current value.
-func each(recorded, now figures, do func(name, unit string, before, is float64, was, there bool)) {
+func each(recorded, now figures, do func(name, unit string, before, current float64, recordedBefore, there bool)) {
 	for _, name := range sortedKeys(recorded, now) {
 		for _, unit := range sortedKeys(recorded[name], now[name]) {
-			before, was := recorded[name][unit]
-			is, there := now[name][unit]
-			do(name, unit, before, is, was, there)
+			before, recordedBefore := recorded[name][unit]
+			current, there := now[name][unit]
+			do(name, unit, before, current, recordedBefore, there)
 		}
 	}
 }
@@ -146,20 +146,20 @@ func printAll(out io.Writer, recorded, now figures, times map[string]time.Durati
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "benchmark\tfigure\trecorded\tnow\t")
 	last, better := "", 0
-	each(recorded, now, func(name, unit string, before, is float64, was, there bool) {
+	each(recorded, now, func(name, unit string, before, current float64, recordedBefore, there bool) {
 		if name != last {
 			if t, found := times[name]; found {
 				_, _ = fmt.Fprintf(table, "%s\ttime\t\t%s\tis not compared\n", name, t.Round(time.Microsecond))
 			}
 			last = name
 		}
-		if !was || !there {
+		if !recordedBefore || !there {
 			return // check reports it.
 		}
-		if worse(is, before) {
+		if worse(current, before) {
 			better++
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", name, unit, number(before), number(is), strings.TrimPrefix(change(before, is), ", "))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", name, unit, number(before), number(current), strings.TrimPrefix(change(before, current), ", "))
 	})
 	_ = table.Flush()
 	if better > 0 {
@@ -170,17 +170,17 @@ func printAll(out io.Writer, recorded, now figures, times map[string]time.Durati
 // steady returns the current figures, but keeps recorded ones if the difference is noise.
 func steady(recorded, now figures) figures {
 	out := figures{}
-	each(recorded, now, func(name, unit string, before, is float64, was, there bool) {
+	each(recorded, now, func(name, unit string, before, current float64, recordedBefore, there bool) {
 		if !there {
 			return
 		}
-		if was && math.Abs(is-before) <= noise*before {
-			is = before
+		if recordedBefore && math.Abs(current-before) <= noise*before {
+			current = before
 		}
 		if out[name] == nil {
 			out[name] = map[string]float64{}
 		}
-		out[name][unit] = is
+		out[name][unit] = current
 	})
 	return out
 }

@@ -11,13 +11,13 @@ import (
 
 const output = `goos: linux
 goarch: amd64
-pkg: github.com/flotilla-io/flotilla/pkg/rollout
+pkg: github.com/flotilla-io/flotilla/pkg/plan/rollout
 cpu: any
 BenchmarkNext/pods=100/update 	      20	     12345 ns/op	    1000 B/op	     100 allocs/op
 BenchmarkNext/pods=100/update 	      20	     12345 ns/op	    1001 B/op	     100 allocs/op
 BenchmarkWrites/create        	      20	   2345678 ns/op	         2.000 writes/pod	  500000 B/op	    5000 allocs/op
 PASS
-ok  	github.com/flotilla-io/flotilla/pkg/rollout	0.2s
+ok  	github.com/flotilla-io/flotilla/pkg/plan/rollout	0.2s
 `
 
 // recordedIn returns the file with the output's figures.
@@ -37,32 +37,32 @@ func TestCompare(t *testing.T) {
 		want []string
 	}{
 		"the same figures pass": {},
-		"a time says nothing":   {edit: []string{"12345 ns/op", "99999999 ns/op"}},
+		"times are ignored":     {edit: []string{"12345 ns/op", "99999999 ns/op"}},
 		"a tenth more passes":   {edit: []string{"1000 B/op", "1100 B/op", "1001 B/op", "1100 B/op"}},
-		"what is better passes": {edit: []string{"1000 B/op", "10 B/op", "2.000 writes", "1.000 writes"}},
-		"what a benchmark with figures of its own allocates says nothing": {edit: []string{"5000 allocs/op", "50000 allocs/op"}},
+		"better figures pass":   {edit: []string{"1000 B/op", "10 B/op", "2.000 writes", "1.000 writes"}},
+		"allocations of a benchmark with its own figures are ignored": {edit: []string{"5000 allocs/op", "50000 allocs/op"}},
 		"more than a tenth fails, with benchmark, figure, before and now": {
 			edit: []string{"100 allocs/op", "111 allocs/op"},
-			want: []string{"pkg/rollout.Next/pods=100/update: allocs/op was 100 and is 111, +11 %", "make bench-record"},
+			want: []string{"pkg/plan/rollout.Next/pods=100/update: allocs/op was 100 and is 111, +11 %", "make bench-record"},
 		},
-		"so does a figure of the benchmark's own": {
+		"so does a benchmark's own figure": {
 			edit: []string{"2.000 writes/pod", "2.300 writes/pod"},
-			want: []string{"pkg/rollout.Writes/create: writes/pod was 2 and is 2.3, +15 %"},
+			want: []string{"pkg/plan/rollout.Writes/create: writes/pod was 2 and is 2.3, +15 %"},
 		},
-		"of several results the least counts": {edit: []string{"1001 B/op", "2000 B/op"}},
+		"of several results the lowest counts": {edit: []string{"1001 B/op", "2000 B/op"}},
 		"a new benchmark must be recorded": {
 			edit: []string{"PASS", "BenchmarkMore \t 20 \t 1 ns/op \t 3 allocs/op\nPASS"},
-			want: []string{"pkg/rollout.More: allocs/op is not recorded; now it is 3", "make bench-record"},
+			want: []string{"pkg/plan/rollout.More: allocs/op is not recorded; now it is 3", "make bench-record"},
 		},
 		"a benchmark of another package is another one": {
-			edit: []string{"flotilla/pkg/rollout", "flotilla/hub/allot"},
-			want: []string{"hub/allot.Writes/create: writes/pod is not recorded", "pkg/rollout.Writes/create: writes/pod is recorded with 2"},
+			edit: []string{"flotilla/pkg/plan/rollout", "flotilla/hub/allot"},
+			want: []string{"hub/allot.Writes/create: writes/pod is not recorded", "pkg/plan/rollout.Writes/create: writes/pod is recorded with 2"},
 		},
 		"a removed benchmark must be recorded": {
 			edit: []string{"BenchmarkWrites/create", "Writes/create"},
-			want: []string{"pkg/rollout.Writes/create: writes/pod is recorded with 2, and the benchmark reports it no more"},
+			want: []string{"pkg/plan/rollout.Writes/create: writes/pod is recorded with 2, but the benchmark no longer reports it"},
 		},
-		"benchmarks that did not run are no success": {edit: []string{"Benchmark", "No"}, want: []string{"no result of a benchmark"}},
+		"an input without benchmarks fails": {edit: []string{"Benchmark", "No"}, want: []string{"no result of a benchmark"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -89,7 +89,7 @@ func (s *story) awaitSpread(ctx context.Context, east, west int) error {
 	if zones["zone-a"] != 3 || zones["zone-b"] != east-3 {
 		return fmt.Errorf("the pods of east are in zones %v: zone-a is filled first, with 3", zones)
 	}
-	s.say("          %d pods in zone-a of east, %d in zone-b, %d in west; none on the hub\n", zones["zone-a"], zones["zone-b"], west)
+	s.printf("          %d pods in zone-a of east, %d in zone-b, %d in west; none on the hub\n", zones["zone-a"], zones["zone-b"], west)
 	return nil
 }
 
@@ -165,6 +165,6 @@ func (s *story) distribute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say("          Secret %s/registry is in east and in west, and comes to each cluster with label tier=shop\n", shopNamespace)
+	s.printf("          Secret %s/registry is in east and in west, and comes to each cluster with label tier=shop\n", shopNamespace)
 	return nil
 }

@@ -55,8 +55,8 @@ func (s *story) run(ctx context.Context) error {
 		do    func(context.Context) error
 	}{
 		{"Bring up a hub and two members, and their managers", s.bringUp},
-		{"Both clusters have joined: east by pull, west by push", s.joined},
-		{"Apply e2e/examples/" + example + ": 10 pods, 60 % in east, 40 % in west", s.spread},
+		{"Both clusters have joined: east by pull, west by push", s.showMembers},
+		{"Apply e2e/examples/" + example + ": 10 pods, 60 % in east, 40 % in west", s.createObject},
 		{"Update the image in place: two pods in east and one in west first, then all", s.update},
 		{"Scale from 10 to 16", s.scale},
 		{"The hub reports what the members run", s.report},
@@ -65,20 +65,20 @@ func (s *story) run(ctx context.Context) error {
 		{"Apply e2e/examples/distribute-to-clusters.yaml: a Secret for every namespace of a team, in all clusters of a tier", s.distribute},
 	}
 	for i, step := range steps {
-		s.say("\n== %d/%d  %s\n", i+1, len(steps), step.title)
+		s.printf("\n== %d/%d  %s\n", i+1, len(steps), step.title)
 		start := s.clock.Now()
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("step %d, %s:\n  %w\n%s", i+1, strings.ToLower(step.title[:1])+step.title[1:], err, s.logs())
 		}
-		s.say("%7.1fs  done\n", s.clock.Since(start).Seconds())
+		s.printf("%7.1fs  done\n", s.clock.Since(start).Seconds())
 	}
-	s.say("\nAll %d steps succeeded in %.0f s.\n", len(steps), s.clock.Since(began).Seconds())
-	s.goOn()
+	s.printf("\nAll %d steps succeeded in %.0f s.\n", len(steps), s.clock.Since(began).Seconds())
+	s.awaitEnter()
 	return nil
 }
 
-// say ignores errors: the demonstration continues if its output can't be written.
-func (s *story) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
+// printf ignores errors: the demonstration continues if its output can't be written.
+func (s *story) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
 
 // bringUp starts the fleet, and builds missing programs.
 func (s *story) bringUp(ctx context.Context) error {
@@ -117,8 +117,8 @@ func build(ctx context.Context) error {
 	return nil
 }
 
-// joined shows what the hub knows about its members.
-func (s *story) joined(ctx context.Context) error {
+// showMembers shows what the hub knows about its members.
+func (s *story) showMembers(ctx context.Context) error {
 	for _, c := range s.fleet.Members() {
 		mc := &fleetv1alpha1.MemberCluster{}
 		if err := s.fleet.Hub.Client.Get(ctx, client.ObjectKey{Name: c.Name}, mc); err != nil {
@@ -127,14 +127,14 @@ func (s *story) joined(ctx context.Context) error {
 		if mc.Status.Phase != fleetv1alpha1.ClusterReady {
 			return fmt.Errorf("member cluster %s is %s", c.Name, mc.Status.Phase)
 		}
-		s.say("          %s: %s, %s, Kubernetes %s\n", mc.Name, mc.Spec.Mode, mc.Status.Phase, mc.Status.KubernetesVersion)
+		s.printf("          %s: %s, %s, Kubernetes %s\n", mc.Name, mc.Spec.Mode, mc.Status.Phase, mc.Status.KubernetesVersion)
 	}
 	return nil
 }
 
-// spread creates the object and waits until it runs in both clusters.
-func (s *story) spread(ctx context.Context) error {
-	if err := s.clean(ctx); err != nil {
+// createObject creates the object and waits until it runs in both clusters.
+func (s *story) createObject(ctx context.Context) error {
+	if err := s.removeOld(ctx); err != nil {
 		return err
 	}
 	if _, err := s.fleet.Hub.ApplyFile(ctx, s.fleet.Example(example), s.withImage); err != nil {
@@ -162,8 +162,8 @@ func (s *story) withImage(o *unstructured.Unstructured) {
 	}
 }
 
-// clean removes the object of an earlier run.
-func (s *story) clean(ctx context.Context) error {
+// removeOld removes the object of an earlier run.
+func (s *story) removeOld(ctx context.Context) error {
 	ud := &appsv1beta1.UnitedDeployment{}
 	ud.Namespace, ud.Name = namespace, name
 	err := s.fleet.Hub.Client.Delete(ctx, ud)
@@ -173,7 +173,7 @@ func (s *story) clean(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("delete the UnitedDeployment of an earlier run: %w", err)
 	}
-	s.say("          removing the one of an earlier run\n")
+	s.printf("          removing the one of an earlier run\n")
 	return fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
 		for _, c := range s.fleet.Clusters() {
 			if err := c.Client.Get(ctx, client.ObjectKeyFromObject(ud), ud); !apierrors.IsNotFound(err) {
@@ -225,7 +225,7 @@ func (s *story) update(ctx context.Context) error {
 	if err := s.updatedPods(ctx, want); err != nil {
 		return err
 	}
-	s.say("          the same 10 pods, each container restarted once\n")
+	s.printf("          the same 10 pods, each container restarted once\n")
 	return nil
 }
 
@@ -293,7 +293,7 @@ func (s *story) report(ctx context.Context) error {
 			return fmt.Errorf("the hub reports %d ready pods in %s, where %d are", line.ReadyReplicas, line.Cluster, ready[line.Cluster])
 		}
 	}
-	s.say("          %d replicas, %d ready, %d updated, revision %s everywhere\n",
+	s.printf("          %d replicas, %d ready, %d updated, revision %s everywhere\n",
 		ud.Status.Replicas, ud.Status.ReadyReplicas, ud.Status.UpdatedReplicas, ud.Status.UpdatedRevision)
 	return nil
 }
@@ -385,10 +385,10 @@ func (s *story) logs() string {
 	return strings.Join(lines, "\n")
 }
 
-// goOn prints commands to try next.
-func (s *story) goOn() {
+// awaitEnter prints commands to try next.
+func (s *story) awaitEnter() {
 	kubectl := filepath.Join(s.fleet.Hub.Lab.Bin.Dir, "kubectl")
-	s.say(`
+	s.printf(`
 The clusters keep running. To explore them:
 
   export PATH=%s:%s:$PATH

@@ -219,9 +219,9 @@ func (f *Fleet) bringAll(ctx context.Context, hubNodes string) error {
 		return err
 	}
 	return parallel(
-		func() error { return f.bring(ctx, &f.Hub, HubName, hubNodes) },
-		func() error { return f.bring(ctx, &f.East, EastName, f.options.Nodes) },
-		func() error { return f.bring(ctx, &f.West, WestName, f.options.Nodes) },
+		func() error { return f.startCluster(ctx, &f.Hub, HubName, hubNodes) },
+		func() error { return f.startCluster(ctx, &f.East, EastName, f.options.Nodes) },
+		func() error { return f.startCluster(ctx, &f.West, WestName, f.options.Nodes) },
 	)
 }
 
@@ -232,8 +232,8 @@ func (f *Fleet) buildManagers(ctx context.Context) error {
 	return f.stage("make build", func() error { return f.options.Managers(ctx) })
 }
 
-// bring starts one control plane.
-func (f *Fleet) bring(ctx context.Context, into **Cluster, name, nodes string) error {
+// startCluster starts one control plane.
+func (f *Fleet) startCluster(ctx context.Context, into **Cluster, name, nodes string) error {
 	c, err := lab.Up(ctx, lab.Config{
 		Name: f.options.Prefix + name, Nodes: nodes, Audit: true, FeatureGates: f.options.FeatureGates, Bin: f.bin,
 		Progress: f.options.Progress,
@@ -250,21 +250,21 @@ func (f *Fleet) bring(ctx context.Context, into **Cluster, name, nodes string) e
 // Bring starts another cluster beside a fleet with real nodes, with our images. The caller must remove it.
 func (f *Fleet) Bring(ctx context.Context, name, nodes string) (*Cluster, error) {
 	var c *Cluster
-	err := f.bring(ctx, &c, name, nodes)
+	err := f.startCluster(ctx, &c, name, nodes)
 	return c, err
 }
 
 // Install installs the member chart in another cluster. flags are flags for helm.
 func (f *Fleet) Install(ctx context.Context, c *Cluster, flags ...string) error {
-	return f.manage(ctx, c, "flotilla-member", "member", flags...)
+	return f.installManager(ctx, c, "flotilla-member", "member", flags...)
 }
 
 func (f *Fleet) installHub(ctx context.Context) error {
-	return f.manage(ctx, f.Hub, "flotilla-hub", "hub")
+	return f.installManager(ctx, f.Hub, "flotilla-hub", "hub")
 }
 
 func (f *Fleet) installPushed(ctx context.Context, c *Cluster) error {
-	return f.manage(ctx, c, "flotilla-member", "member", "--set", "agent.push=true")
+	return f.installManager(ctx, c, "flotilla-member", "member", "--set", "agent.push=true")
 }
 
 // installEast installs the chart without a hub, which joining sets. A manager beside the cluster is started only then.
@@ -273,13 +273,13 @@ func (f *Fleet) installEast(ctx context.Context) error {
 		return f.installPushed(ctx, f.East)
 	}
 	if f.pods {
-		return f.manage(ctx, f.East, "flotilla-member", "member")
+		return f.installManager(ctx, f.East, "flotilla-member", "member")
 	}
 	return f.stage("east: chart", func() error { return f.install(ctx, f.East, "member") })
 }
 
-// manage installs a chart and starts its manager. flags are flags for helm.
-func (f *Fleet) manage(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
+// installManager installs a chart and starts its manager. flags are flags for helm.
+func (f *Fleet) installManager(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
 	if f.pods {
 		return f.stage(c.Name+": helm install", func() error { return f.release(ctx, c, program, chart, flags...) })
 	}

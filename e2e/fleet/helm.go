@@ -82,7 +82,7 @@ func (f *Fleet) Former(ctx context.Context, dir, tag string) error {
 	}
 	archive := exec.CommandContext(ctx, "sh", "-ec", `git -C "$0" archive "$1" | tar -x -C "$2"`, f.Root, commit, dir)
 	if out, err := archive.CombinedOutput(); err != nil {
-		return fmt.Errorf("write the former commit: %w: %s", err, out)
+		return fmt.Errorf("write the previous commit: %w: %s", err, out)
 	}
 	bin, err := lab.NodeBinaries(ctx, f.options.Progress)
 	if err != nil {
@@ -99,7 +99,7 @@ func (f *Fleet) Former(ctx context.Context, dir, tag string) error {
 	var work []func() error
 	for _, c := range f.Clusters() {
 		work = append(work, func() error {
-			return f.stage(c.Name+": former images", func() error { return c.Lab.LoadImages(ctx, files...) })
+			return f.stage(c.Name+": previous images", func() error { return c.Lab.LoadImages(ctx, files...) })
 		})
 	}
 	return parallel(work...)
@@ -110,7 +110,7 @@ func Image(program, tag string) string { return imagePrefix + program + ":" + ta
 
 // release installs or upgrades a chart with helm, and waits until the manager is ready. Earlier values are kept.
 func (f *Fleet) release(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
-	c.Manager = &Manager{Name: program, cluster: c, form: &deployment{name: program, cluster: c}}
+	c.Manager = &Manager{Name: program, cluster: c, runner: &deployment{name: program, cluster: c}}
 	args := []string{"upgrade", "--install", "--reset-then-reuse-values", program, "charts/" + chart}
 	_, err := c.Helm(ctx, slices.Concat(args, HelmFlags(), f.Values(program), f.options.chartFlags(chart), flags)...)
 	return err
@@ -180,13 +180,13 @@ func (c *Cluster) command(ctx context.Context, program string, args ...string) (
 	var out, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problem
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s: %s: %w: %s", c.Name, filepath.Base(program)+" "+abridged(args), err, problem.String())
+		return out.String(), fmt.Errorf("%s: %s: %w: %s", c.Name, filepath.Base(program)+" "+abbreviate(args), err, problem.String())
 	}
 	return out.String(), nil
 }
 
-// abridged returns a command as shown in errors: the first line, without anything that may be a token.
-func abridged(args []string) string {
+// abbreviate returns a command as shown in errors: the first line, without anything that may be a token.
+func abbreviate(args []string) string {
 	line, _, _ := strings.Cut(strings.Join(args, " "), "\n")
 	before, _, _ := strings.Cut(line, "hub.token")
 	return before

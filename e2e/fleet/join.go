@@ -124,7 +124,7 @@ func (f *Fleet) JoinAnother(ctx context.Context, name, nodes string) (*Cluster, 
 	if err != nil {
 		return nil, err
 	}
-	if err := f.manage(ctx, c, "flotilla-member", "member", "--set", "agent.push=true"); err != nil {
+	if err := f.installManager(ctx, c, "flotilla-member", "member", "--set", "agent.push=true"); err != nil {
 		return nil, err
 	}
 	if err := f.joinByPush(ctx, c); err != nil {

@@ -42,7 +42,7 @@ func keepLogs(clusters ...*Cluster) (string, error) {
 			if err != nil || !filepath.IsLocal(name) {
 				name = filepath.Base(file)
 			}
-			errs = append(errs, keep(file, filepath.Join(dir, c.Name, strings.ReplaceAll(name, "/", "_"))))
+			errs = append(errs, copyLog(file, filepath.Join(dir, c.Name, strings.ReplaceAll(name, "/", "_"))))
 		}
 	}
 	return dir, errors.Join(errs...)
@@ -59,7 +59,7 @@ func KeepLogs(out io.Writer, clusters ...*Cluster) {
 	}
 }
 
-func keep(file, to string) error {
+func copyLog(file, to string) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) { // It was deleted with its pod.
 		return nil

@@ -20,7 +20,7 @@ func TestLogsOfFailedTestsAreKept(t *testing.T) {
 	t.Setenv(logsEnv, "")
 	kept, err := keepLogs(east)
 	require.NoError(t, err)
-	require.Empty(t, kept, "nobody asked")
+	require.Empty(t, kept, "logs are kept only if FLOTILLA_E2E_LOGS is set")
 
 	t.Setenv(logsEnv, filepath.Join(t.TempDir(), "logs"))
 	var folders []string

@@ -25,11 +25,11 @@ type Manager struct {
 	Name string
 
 	cluster *Cluster
-	form    form
+	runner  runner
 }
 
-// form is how a manager runs.
-type form interface {
+// runner is how a manager runs.
+type runner interface {
 	// start starts the manager unless it is running. It doesn't wait until the manager is ready.
 	start(ctx context.Context) error
 	stop(ctx context.Context) error
@@ -46,7 +46,7 @@ type form interface {
 func (m *Manager) Cluster() string { return m.cluster.Name }
 
 // Log returns the file of the manager's log. For a manager in pods, it is a pattern for the files of its replicas.
-func (m *Manager) Log() string { return m.form.log() }
+func (m *Manager) Log() string { return m.runner.log() }
 
 // LogText returns everything that the manager has logged. For a manager in pods, it is what still exists on the nodes.
 func (m *Manager) LogText() (string, error) {
@@ -67,7 +67,7 @@ func (m *Manager) LogText() (string, error) {
 
 // Process returns the manager's process. The error is os.ErrNotExist if it was stopped, and another one if the manager runs in pods.
 func (m *Manager) Process() (*lab.Process, error) {
-	p, ok := m.form.(*process)
+	p, ok := m.runner.(*process)
 	if !ok {
 		return nil, errPods
 	}
@@ -76,24 +76,24 @@ func (m *Manager) Process() (*lab.Process, error) {
 
 // Start starts the manager unless it is running, and waits until it is ready: its webhooks are served and trusted.
 func (m *Manager) Start(ctx context.Context) error {
-	if err := m.form.start(ctx); err != nil {
+	if err := m.runner.start(ctx); err != nil {
 		return err
 	}
 	return m.awaitReady(ctx)
 }
 
 // Stop terminates all replicas of the manager gracefully, and waits for that.
-func (m *Manager) Stop(ctx context.Context) error { return m.form.stop(ctx) }
+func (m *Manager) Stop(ctx context.Context) error { return m.runner.stop(ctx) }
 
 // Kill kills all replicas of the manager, like a crash. In pods they are restarted by their nodes, and Start waits for that.
-func (m *Manager) Kill(ctx context.Context) error { return m.form.kill(ctx) }
+func (m *Manager) Kill(ctx context.Context) error { return m.runner.kill(ctx) }
 
 func (m *Manager) awaitReady(ctx context.Context) error {
 	var ended error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err := Await(ctx, patience, func(ctx context.Context) (bool, string) {
-		missing, err := m.form.ready(ctx)
+		missing, err := m.runner.ready(ctx)
 		if err != nil && ctx.Err() == nil {
 			ended = err
 			cancel()
@@ -111,7 +111,7 @@ func (m *Manager) awaitReady(ctx context.Context) error {
 
 // Metrics returns the manager's Prometheus metrics. With several replicas, these are the metrics of the one that reconciles.
 func (m *Manager) Metrics(ctx context.Context) (string, error) {
-	url, err := m.form.metrics(ctx)
+	url, err := m.runner.metrics(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +121,7 @@ func (m *Manager) Metrics(ctx context.Context) (string, error) {
 // Profile returns a profile of the manager, such as heap?gc=1 or profile?seconds=10. The error is ErrNoProfile for a fleet without
 // Options.Profiles, and for a manager in pods.
 func (m *Manager) Profile(ctx context.Context, name string) (string, error) {
-	p, ok := m.form.(*process)
+	p, ok := m.runner.(*process)
 	if !ok || p.profiles == 0 {
 		return "", ErrNoProfile
 	}

@@ -126,7 +126,7 @@ func (d *deployment) leader(ctx context.Context) (*corev1.Pod, error) {
 
 // Pods returns the replicas of a manager that runs in pods.
 func (m *Manager) Pods(ctx context.Context) ([]corev1.Pod, error) {
-	d, ok := m.form.(*deployment)
+	d, ok := m.runner.(*deployment)
 	if !ok {
 		return nil, errors.New("the manager is a process")
 	}
@@ -135,7 +135,7 @@ func (m *Manager) Pods(ctx context.Context) ([]corev1.Pod, error) {
 
 // Leader returns the replica that reconciles, for a manager that runs in pods.
 func (m *Manager) Leader(ctx context.Context) (*corev1.Pod, error) {
-	d, ok := m.form.(*deployment)
+	d, ok := m.runner.(*deployment)
 	if !ok {
 		return nil, errors.New("the manager is a process")
 	}
@@ -143,7 +143,7 @@ func (m *Manager) Leader(ctx context.Context) (*corev1.Pod, error) {
 }
 
 // Ready returns what is missing for the manager to be ready, or "".
-func (m *Manager) Ready(ctx context.Context) (string, error) { return m.form.ready(ctx) }
+func (m *Manager) Ready(ctx context.Context) (string, error) { return m.runner.ready(ctx) }
 
 // KillContainers kills the running containers of a pod on a real node, as the kernel does when it runs out of memory.
 func (c *Cluster) KillContainers(ctx context.Context, pod *corev1.Pod) error {

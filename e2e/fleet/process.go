@@ -87,8 +87,8 @@ func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...st
 		"--metrics-addr=" + localAddress(ports[portMetrics]),
 		"--v=1",
 	}, f.options.leader(), flags)
-	c.Manager = &Manager{Name: program, cluster: c, form: p}
-	if err := p.retire(ctx); err != nil {
+	c.Manager = &Manager{Name: program, cluster: c, runner: p}
+	if err := p.stopOutdated(ctx); err != nil {
 		return err
 	}
 	return c.Manager.Start(ctx)
@@ -132,17 +132,17 @@ func (p *process) end(how func(*lab.Process) error) error {
 	return how(it)
 }
 
-// retire stops a process with other flags or an older program.
-func (p *process) retire(ctx context.Context) error {
+// stopOutdated stops a process with other flags or an older program.
+func (p *process) stopOutdated(ctx context.Context) error {
 	it, err := p.find()
-	if err != nil || !it.Alive() || slices.Equal(it.Args, p.args) && p.current(it) {
+	if err != nil || !it.Alive() || slices.Equal(it.Args, p.args) && p.isCurrent(it) {
 		return nil //nolint:nilerr // If none can be found there is none to stop.
 	}
 	return p.stop(ctx)
 }
 
-// current reports whether a process runs the program that is currently in bin: building replaces the file.
-func (p *process) current(it *lab.Process) bool {
+// isCurrent reports whether a process runs the program that is currently in bin: building replaces the file.
+func (p *process) isCurrent(it *lab.Process) bool {
 	running, err := os.Stat(fmt.Sprintf("/proc/%d/exe", it.PID))
 	if err != nil {
 		return false

@@ -18,7 +18,7 @@ func Single(ctx context.Context, name string, o Options, flags ...string) (*Clus
 		return nil, errPods
 	}
 	var c *Cluster
-	if err := f.bring(ctx, &c, name, f.options.Nodes); err != nil {
+	if err := f.startCluster(ctx, &c, name, f.options.Nodes); err != nil {
 		return nil, err
 	}
 	if err := f.stage(name+": chart", func() error { return f.install(ctx, c, "member") }); err != nil {

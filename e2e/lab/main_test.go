@@ -32,20 +32,20 @@ func TestMistakesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 	}{
 		{name: "nodes of an unknown kind", args: []string{"up", "east", "--nodes", "docker:2"}, want: `nodes "docker:2": use kwok:N for simulated nodes, real:N for nodes with a kubelet`},
 		{name: "real nodes of a control plane only", args: []string{"up", "east", "--nodes", "real:2", "--control-plane-only"}, want: "a control plane only has no nodes"},
-		{name: "stop of a node of a cluster that is not there", args: []string{"node", "stop", "east", "node-1"}, want: "cluster east: no such cluster"},
+		{name: "stop of a node of a missing cluster", args: []string{"node", "stop", "east", "node-1"}, want: "cluster east: no such cluster"},
 		{name: "stop without a node", args: []string{"node", "stop", "east"}, want: "requires at least 2 arg(s), only received 1"},
 		{name: "a program without a node to run in", args: []string{"node", "exec", "east", "true"}, want: "requires at least 3 arg(s), only received 2"},
-		{name: "a cut of a cluster that is not there", args: []string{"net", "cut", "east/node-1", "east"}, want: "cluster east: no such cluster"},
+		{name: "a cut of a missing cluster", args: []string{"net", "cut", "east/node-1", "east"}, want: "cluster east: no such cluster"},
 		{name: "a cut with one end", args: []string{"net", "cut", "east"}, want: "accepts 2 arg(s), received 1"},
 		{name: "nodes of a control plane only", args: []string{"up", "east", "--nodes", "kwok:2", "--control-plane-only"}, want: "a control plane only has no nodes"},
 		{name: "an invalid name", args: []string{"up", "../east"}, want: `cluster name "../east"`},
 		{name: "up without a name", args: []string{"up"}, want: "accepts 1 arg(s), received 0"},
 		{name: "down without a name", args: []string{"down"}, want: "give the name of a cluster, or --all"},
 		{name: "down with a name and all", args: []string{"down", "east", "--all"}, want: "not both"},
-		{name: "down of a cluster that is not there", args: []string{"down", "east"}, want: "cluster east: no such cluster"},
+		{name: "down of a missing cluster", args: []string{"down", "east"}, want: "cluster east: no such cluster"},
 		{name: "down with an invalid name", args: []string{"down", ".."}, want: `cluster name ".."`},
-		{name: "kubeconfig of a cluster that is not there", args: []string{"kubeconfig", "east"}, want: "cluster east: no such cluster"},
-		{name: "logs of a cluster that is not there", args: []string{"logs", "east"}, want: "cluster east: no such cluster"},
+		{name: "kubeconfig of a missing cluster", args: []string{"kubeconfig", "east"}, want: "cluster east: no such cluster"},
+		{name: "logs of a missing cluster", args: []string{"logs", "east"}, want: "cluster east: no such cluster"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := run(t, tc.args...)

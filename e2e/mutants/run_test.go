@@ -76,7 +76,7 @@ func TestMutantsAreKilledSurviveOrAreErrors(t *testing.T) {
 			require.Contains(t, out.String(), tt.says)
 			text, err := os.ReadFile(filepath.Join(root, m.file))
 			require.NoError(t, err)
-			require.Equal(t, sample[m.file], string(text), "the file is as it was")
+			require.Equal(t, sample[m.file], string(text), "the file must not be changed")
 		})
 	}
 }

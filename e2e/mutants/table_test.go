@@ -18,14 +18,14 @@ func TestEachRuleHasAMutant(t *testing.T) {
 	has := map[string]bool{}
 	for _, m := range table() {
 		has[m.rule] = true
-		require.Contains(t, rules, m.rule, "it is no rule of invariants.md")
+		require.Contains(t, rules, m.rule, "the table has a rule that invariants.md doesn't have")
 		text, err := os.ReadFile(filepath.Join("..", "..", m.file))
 		require.NoError(t, err)
 		_, err = m.mutate(string(text))
 		require.NoError(t, err)
 		require.NotEmpty(t, m.tests, m.rule)
 		for _, test := range m.tests {
-			require.Contains(t, rules[m.rule].tests, test, "%s: name the test in the line of the rule", m.rule)
+			require.Contains(t, rules[m.rule].tests, test, "%s: invariants.md must name the test in the line of the rule", m.rule)
 			require.True(t, plain(t, test), "%s: no file of that package has %s without a build tag", m.rule, test)
 		}
 	}

@@ -57,8 +57,8 @@ type order struct {
 	Ready int
 }
 
-// differ returns how two accounts of a step differ, or "" if they are equal. The first one is Kubernetes'.
-func differ(a, b account, o order) string {
+// differences returns how two accounts of a step differ, or "" if they are equal. The first one is Kubernetes'.
+func differences(a, b account, o order) string {
 	if d := cmp.Diff(o.subjects(a), o.subjects(b)); d != "" {
 		return d
 	}
@@ -76,8 +76,8 @@ func differ(a, b account, o order) string {
 		return ""
 	}
 	for _, verb := range []string{" created", " deleted"} {
-		is := func(l line) bool { return sequential(l) && strings.HasSuffix(l.Text, verb) }
-		if one, other := texts(a.Trace, is), texts(b.Trace, is); !near(one, other, o.AtOnce) {
+		matches := func(l line) bool { return sequential(l) && strings.HasSuffix(l.Text, verb) }
+		if one, other := texts(a.Trace, matches), texts(b.Trace, matches); !sameOrder(one, other, o.AtOnce) {
 			return cmp.Diff(one, other)
 		}
 	}
@@ -87,8 +87,8 @@ func differ(a, b account, o order) string {
 // sequential excludes revisions: it doesn't matter when an unused revision is deleted.
 func sequential(l line) bool { return !strings.HasPrefix(l.Who, "revision") }
 
-// near reports whether the index of each text differs by less than slack from its index in the other list. Both lists contain the same texts.
-func near(a, b []string, slack int) bool {
+// sameOrder reports whether the index of each text differs by less than slack from its index in the other list. Both lists contain the same texts.
+func sameOrder(a, b []string, slack int) bool {
 	b = slices.Clone(b)
 	for i, text := range a {
 		j := slices.Index(b, text)

@@ -37,7 +37,7 @@ func (s *cronSide) cron() *unstructured.Unstructured {
 	out := &unstructured.Unstructured{}
 	out.SetAPIVersion("batch/v1")
 	out.SetKind("CronJob")
-	if s.side == ours && !self() {
+	if s.side == ours && !comparesItself() {
 		out.SetAPIVersion("apps.kruise.io/v1beta1")
 		out.SetKind("AdvancedCronJob")
 	}
@@ -54,15 +54,15 @@ func (s *cronSide) spec(body map[string]any) map[string]any {
 	}
 	out["template"] = map[string]any{"jobTemplate": out["jobTemplate"]}
 	delete(out, "jobTemplate")
-	if is, ok := out["suspend"]; ok {
-		out["paused"] = is
+	if suspended, ok := out["suspend"]; ok {
+		out["paused"] = suspended
 		delete(out, "suspend")
 	}
 	return out
 }
 
 // pause sets suspend or paused.
-func (s *cronSide) pause(is bool) {
+func (s *cronSide) pause(paused bool) {
 	s.Helper()
 	field := "suspend"
 	if s.cron().GetKind() != "CronJob" {
@@ -73,7 +73,7 @@ func (s *cronSide) pause(is bool) {
 		if err := home.Client.Get(s.Context(), client.ObjectKeyFromObject(cron), cron); err != nil {
 			return err
 		}
-		if err := unstructured.SetNestedField(cron.Object, is, "spec", field); err != nil {
+		if err := unstructured.SetNestedField(cron.Object, paused, "spec", field); err != nil {
 			return err
 		}
 		return home.Client.Update(s.Context(), cron)
@@ -124,8 +124,8 @@ func (s *cronSide) until(missing func(context.Context) string) {
 	}
 }
 
-// happened waits until an event with that reason was sent, and there are n Jobs, of which that many are complete or failed.
-func (s *cronSide) happened(reason string, jobs, ended int) {
+// awaitEvents waits until an event with that reason was sent, and there are n Jobs, of which that many are complete or failed.
+func (s *cronSide) awaitEvents(reason string, jobs, ended int) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		all, err := s.jobs(ctx)
@@ -188,7 +188,7 @@ func (s *cronSide) facts(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out = append(out, fmt.Sprintf("%d in status.active", len(active)), fmt.Sprintf("lastScheduleTime is that of the newest Job: %t", len(jobs) > 0 && last == newest.UTC().Format(time.RFC3339)))
+	out = append(out, fmt.Sprintf("%d in status.active", len(active)), fmt.Sprintf("lastScheduleTime belongs to the newest Job: %t", len(jobs) > 0 && last == newest.UTC().Format(time.RFC3339)))
 	reasons, err := s.events(ctx)
 	return strings.Join(append(out, reasons...), "\n"), err
 }
@@ -217,17 +217,17 @@ const (
 // creation of each.
 func TestCronJob(t *testing.T) {
 	t.Parallel()
-	deleted := func(s *cronSide) { s.happened("SuccessfulDelete", 0, 0) }
+	deleted := func(s *cronSide) { s.awaitEvents("SuccessfulDelete", 0, 0) }
 	const saw = "SawCompletedJob" // Kubernetes deletes the Job at once. We do so once the status has its result.
 	playCrons(t, []cronScenario{
 		{"with a history limit of 0 no Job is kept", []string{`{successfulJobsHistoryLimit: 0}`}, deleted, "0 × job", saw},
-		{"nor one that has failed", []string{failing, `{failedJobsHistoryLimit: 0, successfulJobsHistoryLimit: 0}`}, deleted, "0 × job", saw},
+		{"nor a failed one", []string{failing, `{failedJobsHistoryLimit: 0, successfulJobsHistoryLimit: 0}`}, deleted, "0 × job", saw},
 		{
-			"Forbid starts none beside one that is active",
+			"Forbid starts no Job beside an active one",
 			[]string{slow, `{concurrencyPolicy: Forbid}`},
-			func(s *cronSide) { s.happened("JobAlreadyActive", 1, 0) }, "1 × job active", "",
+			func(s *cronSide) { s.awaitEvents("JobAlreadyActive", 1, 0) }, "1 × job active", "",
 		},
-		{"paused from the beginning starts none", []string{`{suspend: true}`}, func(*cronSide) {}, "0 × job", ""},
+		{"a cron job that is paused from the beginning starts no Job", []string{`{suspend: true}`}, func(*cronSide) {}, "0 × job", ""},
 	})
 }
 
@@ -235,20 +235,22 @@ func TestCronJob(t *testing.T) {
 func TestCronJobByTheMinute(t *testing.T) {
 	lab.Full(t)
 	t.Parallel()
-	second := func(ended int) func(*cronSide) { return func(s *cronSide) { s.happened("SuccessfulDelete", 1, ended) } }
+	second := func(ended int) func(*cronSide) {
+		return func(s *cronSide) { s.awaitEvents("SuccessfulDelete", 1, ended) }
+	}
 	playCrons(t, []cronScenario{
 		{"the history limit keeps the newest", []string{minutely, `{successfulJobsHistoryLimit: 1}`}, second(1), "1 × job Complete", ""},
-		{"also of those that have failed", []string{minutely, failing}, second(1), "1 × job Failed", ""},
-		{"Replace deletes the one that is active", []string{minutely, slow, `{concurrencyPolicy: Replace}`}, second(0), "1 × job active", ""},
+		{"also of failed Jobs", []string{minutely, failing}, second(1), "1 × job Failed", ""},
+		{"Replace deletes the active Job", []string{minutely, slow, `{concurrencyPolicy: Replace}`}, second(0), "1 × job active", ""},
 		{
 			"a deadline that has not passed changes nothing",
 			[]string{minutely, `{startingDeadlineSeconds: 30, successfulJobsHistoryLimit: 1}`},
 			second(1), "1 × job Complete", "",
 		},
 		{
-			"Allow has several active",
+			"Allow has several active Jobs",
 			[]string{minutely, slow},
-			func(s *cronSide) { s.happened("", 2, 0) }, "2 × job active", "",
+			func(s *cronSide) { s.awaitEvents("", 2, 0) }, "2 × job active", "",
 		},
 	})
 }
@@ -297,7 +299,7 @@ jobTemplate:
 					}
 				}
 				more := "\n" + sc.meant
-				if sc.meant != "" && !self() && strings.Contains(facts[1], more) && !strings.Contains(facts[0], more) {
+				if sc.meant != "" && !comparesItself() && strings.Contains(facts[1], more) && !strings.Contains(facts[0], more) {
 					facts[1] = strings.Replace(facts[1], more, "", 1)
 				}
 				n, what, _ := strings.Cut(sc.left, " × ")

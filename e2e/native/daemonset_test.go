@@ -24,9 +24,9 @@ spec:
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
 	surge := `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}}}`
-	play(t, daemonSet, plainDaemonSet, []scenario{
+	runScenarios(t, daemonSet, plainDaemonSet, []scenario{
 		{
-			name: "a new node gets a pod, and that of a deleted node is deleted", nodes: "a b",
+			name: "a new node gets a pod, and the pod of a deleted node is deleted", nodes: "a b",
 			steps: []step{
 				{name: "create", do: create(), until: "a@1 b@1", atOnce: 2},
 				{name: "two nodes are added", do: addNodes("c d"), until: "a@1 b@1 c@1 d@1", atOnce: 2},
@@ -40,19 +40,19 @@ func TestDaemonSet(t *testing.T) {
 				{name: "it is removed", do: untaint("a"), until: "a@1 b@1 c@1"},
 				{
 					name: "a taint NoSchedule is added", do: taint("b", corev1.TaintEffectNoSchedule), until: "a@1 b@1 c@1",
-					meant: &meant{because: "Kubernetes counts its pod as misscheduled only when another event enqueues the set", status: true},
+					meant: &intendedDifference{because: "Kubernetes counts its pod as misscheduled only when another event enqueues the set", status: true},
 				},
 				{
 					name: "an update", do: image("app:2"), until: "a@2 c@2",
-					meant: &meant{because: "a pod that is deleted where no new one may be created is not replaced", until: "a@2 b@1 c@2"},
+					meant: &intendedDifference{because: "a pod that is deleted where no new one may be created is not replaced", until: "a@2 b@1 c@2"},
 				},
 				{
 					name: "a taint NoExecute is added", do: taint("c", corev1.TaintEffectNoExecute), until: "a@2",
-					meant: &meant{because: "the old pod still exists", until: "a@2 b@1"},
+					meant: &intendedDifference{because: "the old pod still exists", until: "a@2 b@1"},
 				},
 				{
 					name: "they are removed", do: all(untaint("b"), untaint("c")), until: "a@2 b@2 c@2",
-					meant: &meant{because: "the old pod is updated now", until: "a@2 b@2 c@2"},
+					meant: &intendedDifference{because: "the old pod is updated now", until: "a@2 b@2 c@2"},
 				},
 			},
 		},
@@ -93,7 +93,7 @@ spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnor
 			},
 		},
 		{
-			name: "a rolling update updates as many nodes as may be unavailable", nodes: "a b c d e", anywhere: true,
+			name: "a rolling update updates at most maxUnavailable nodes at a time", nodes: "a b c d e", anywhere: true,
 			body: `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 40%}}}}`,
 			steps: []step{
 				{name: "create", do: create(), until: "*@1 *@1 *@1 *@1 *@1", atOnce: 5},
@@ -141,7 +141,7 @@ spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnor
 			name: "an update replaces pods that are not ready first, and beyond the budget", nodes: "a b c",
 			steps: []step{
 				{name: "create", do: create(), until: "a@1 b@1 c@1", atOnce: 3},
-				{name: "one is unready", do: spoil("b"), until: "a@1 b@1(unready) c@1"},
+				{name: "one is unready", do: breakPod("b"), until: "a@1 b@1(unready) c@1"},
 				{name: "update", do: image("app:bad"), until: "a@1 b@2(unready) c@1"},
 			},
 		},
@@ -149,7 +149,7 @@ spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnor
 			name: "a pod that loses its labels is released and replaced", nodes: "a",
 			steps: []step{
 				{name: "create", do: create(), until: "a@1"},
-				{name: "remove its label", do: unlabel("a"), until: "a@1 a@1(orphan)"},
+				{name: "remove its label", do: removeAppLabel("a"), until: "a@1 a@1(orphan)"},
 			},
 		},
 		{
@@ -164,7 +164,7 @@ spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnor
 			},
 		},
 		{
-			name: "pods that were orphaned are adopted by the next set of that name", nodes: "a b",
+			name: "orphaned pods are adopted by the next set of that name", nodes: "a b",
 			steps: []step{
 				{name: "create", do: create(), until: "a@1 b@1", atOnce: 2},
 				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "a@1(orphan) b@1(orphan)", atOnce: anyOrder},
@@ -179,8 +179,8 @@ spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnor
 				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "a@1(orphan) b@1(orphan)", atOnce: anyOrder},
 				{
 					name: "create another", do: create(`{spec: {template: {metadata: {labels: {v: "2"}}}}}`), until: "a@1 b@1",
-					meant: &meant{
-						because: "the native one considers a pod updated by its template generation, which restarts with the set",
+					meant: &intendedDifference{
+						because: "Kubernetes considers a pod updated by its template generation, which restarts with the set",
 						until:   "a@2 b@2",
 					},
 				},

@@ -79,23 +79,23 @@ func failPods(names ...string) func(*side) {
 	}
 }
 
-// spoil makes a pod permanently unready, with an image that can't be pulled.
-func spoil(name string) func(*side) { return imageOf(name, "app:bad") }
+// breakPod makes a pod permanently unready, with an image that can't be pulled.
+func breakPod(name string) func(*side) { return imageOf(name, "app:bad") }
 
-// heal reverts spoil.
-func heal(name string) func(*side) { return imageOf(name, "app:1") }
+// repairPod reverts spoil.
+func repairPod(name string) func(*side) { return imageOf(name, "app:1") }
 
 func imageOf(name, image string) func(*side) {
 	return func(s *side) { change(s, s.pod(name), func(p *corev1.Pod) { p.Spec.Containers[0].Image = image }) }
 }
 
-// unlabel removes the label app, by which a pod was selected.
-func unlabel(name string) func(*side) {
+// removeAppLabel removes the label app, by which a pod was selected.
+func removeAppLabel(name string) func(*side) {
 	return func(s *side) { change(s, s.pod(name), func(p *corev1.Pod) { delete(p.Labels, "app") }) }
 }
 
-// unname removes the label with a pod's name.
-func unname(name string) func(*side) {
+// removePodName removes the label with a pod's name.
+func removePodName(name string) func(*side) {
 	return func(s *side) {
 		change(s, s.pod(name), func(p *corev1.Pod) { delete(p.Labels, keys.StatefulSetPodName) })
 	}
@@ -105,7 +105,7 @@ func unname(name string) func(*side) {
 func removeSet(how metav1.DeletionPropagation) func(*side) {
 	return func(s *side) {
 		require.NoError(s, home.Client.Delete(s.Context(), s.set(), client.PropagationPolicy(how)))
-		require.True(s, s.comes(patience, func() bool {
+		require.True(s, s.eventually(patience, func() bool {
 			w, _ := s.world()
 			return w.Set == nil
 		}), "%s: the set still exists", s.side)
@@ -140,7 +140,7 @@ func (s *side) addNodes(names string) {
 		require.NoError(s, home.Client.Create(s.Context(), node))
 	}
 	for name := range strings.FieldsSeq(names) {
-		require.True(s, s.comes(patience, func() bool {
+		require.True(s, s.eventually(patience, func() bool {
 			node := s.node(name)
 			require.NoError(s, home.Client.Get(s.Context(), client.ObjectKeyFromObject(node), node))
 			return len(node.Spec.Taints) == 0 && len(node.Status.Conditions) > 0 && node.Labels[restored] != ""
@@ -169,7 +169,7 @@ func taint(name string, effect corev1.TaintEffect) func(*side) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/keep-off", Effect: effect})
 			delete(n.Labels, restored)
 		})
-		require.True(s, s.comes(patience, func() bool {
+		require.True(s, s.eventually(patience, func() bool {
 			node := s.node(name)
 			require.NoError(s, home.Client.Get(s.Context(), client.ObjectKeyFromObject(node), node))
 			return node.Labels[restored] != ""

@@ -1,4 +1,4 @@
-// Package native compares our StatefulSet and DaemonSet with those of Kubernetes: one table of scenarios is run with both, on a real control
+// Package native compares our StatefulSet and DaemonSet with the ones of Kubernetes: one table of scenarios is run with both, on a real control
 // plane with simulated nodes, and their observable behavior is compared.
 //
 // A scenario is a YAML body and steps. Both kinds get the same body, each in its own namespace, and the same steps at the same time. Only

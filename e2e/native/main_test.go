@@ -32,8 +32,8 @@ const (
 	nativeGate = "MaxUnavailableStatefulSet=true"
 )
 
-// self reports whether native is compared with itself.
-func self() bool { return os.Getenv("FLOTILLA_E2E_SELF") != "" }
+// comparesItself reports whether native is compared with itself.
+func comparesItself() bool { return os.Getenv("FLOTILLA_E2E_SELF") != "" }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -58,7 +58,7 @@ func run(ctx context.Context, m *testing.M, out io.Writer) int {
 		}
 	}
 	flags := []string{"--enable-leader-election=false"} // On a busy machine it could lose its Lease.
-	if !self() {
+	if !comparesItself() {
 		flags = append(flags, gates)
 	}
 	var err error

@@ -63,7 +63,7 @@ type side struct {
 func newSide(t *testing.T, name, kind string) *side {
 	t.Helper()
 	s := &side{T: t, side: name, kind: kind, version: "apps/v1", last: clock.RealClock{}.Now()}
-	if name == ours && !self() {
+	if name == ours && !comparesItself() {
 		s.version = "apps.kruise.io/v1beta1"
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}
@@ -114,18 +114,18 @@ func (s *side) follow(ctx context.Context, w watch.Interface) {
 			if ctx.Err() != nil {
 				return // The test is over, and so is the watch.
 			}
-			s.note(watchEvent{}, fmt.Errorf("the watch returned %s: %w", e.Type, apierrors.FromObject(e.Object)))
+			s.recordEvent(watchEvent{}, fmt.Errorf("the watch returned %s: %w", e.Type, apierrors.FromObject(e.Object)))
 			return
 		}
 		version, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
-		s.note(watchEvent{Type: e.Type, Object: o, Version: version, At: clock.RealClock{}.Now()}, err)
+		s.recordEvent(watchEvent{Type: e.Type, Object: o, Version: version, At: clock.RealClock{}.Now()}, err)
 	}
 	if ctx.Err() == nil {
-		s.note(watchEvent{}, errors.New("a watch ended"))
+		s.recordEvent(watchEvent{}, errors.New("a watch ended"))
 	}
 }
 
-func (s *side) note(h watchEvent, err error) {
+func (s *side) recordEvent(h watchEvent, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fell = errors.Join(s.fell, err)
@@ -163,23 +163,23 @@ func (s *side) next() {
 func (s *side) await(until string, anywhere bool) {
 	s.Helper()
 	begun := clock.RealClock{}.Now()
-	if !s.comes(patience, func() bool {
+	if !s.eventually(patience, func() bool {
 		w, last := s.world()
 		if last.Before(begun) {
 			last = begun
 		}
-		return w.now(anywhere) == until && w.settled() && clock.RealClock{}.Since(last) > calm
+		return w.podStates(anywhere) == until && w.settled() && clock.RealClock{}.Since(last) > calm
 	}) {
 		w, _ := s.world()
 		require.FailNow(s, s.side+" did not complete the step", "want %s\ngot  %s\nset  %s\ntrace of the step:\n%s",
-			until, w.now(anywhere), show(w.Set), list(w.since(s.mark).Trace))
+			until, w.podStates(anywhere), asYAML(w.Set), formatTrace(w.since(s.mark).Trace))
 	}
 }
 
-// comes waits until a condition is true, and reports whether it became true.
-func (s *side) comes(limit time.Duration, is func() bool) bool {
+// eventually waits until a condition is true, and reports whether it became true.
+func (s *side) eventually(limit time.Duration, met func() bool) bool {
 	return wait.PollUntilContextTimeout(s.Context(), poll, limit, true,
-		func(context.Context) (bool, error) { return is(), nil }) == nil
+		func(context.Context) (bool, error) { return met(), nil }) == nil
 }
 
 // settled reports whether the set's controller has observed the spec, and no pod waits for minReadySeconds. This isn't required for a set
@@ -206,10 +206,10 @@ func (s *side) set() *unstructured.Unstructured {
 	return o
 }
 
-// place moves fields that have another path in our kind.
+// withMetadata moves fields that have another path in our kind.
 //
 // With native on both sides, nothing is moved.
-func (s *side) place(body map[string]any) map[string]any {
+func (s *side) withMetadata(body map[string]any) map[string]any {
 	if s.version == "apps/v1" || s.kind != statefulSet {
 		return body
 	}
@@ -227,7 +227,7 @@ func (s *side) create(body map[string]any) {
 	if s.ByNode {
 		body = overlay(body, parse(s.T, `{spec: {template: {spec: {nodeSelector: {`+ground+`: `+s.Namespace+`}}}}}`))
 	}
-	maps.Copy(o.Object, s.place(body))
+	maps.Copy(o.Object, s.withMetadata(body))
 	o.SetNamespace(s.Namespace)
 	o.SetName(s.Set)
 	require.NoError(s, home.Client.Create(s.Context(), o), s.side)
@@ -236,7 +236,7 @@ func (s *side) create(body map[string]any) {
 // merge changes the set with a merge patch.
 func (s *side) merge(patch map[string]any) {
 	s.Helper()
-	data, err := json.Marshal(s.place(patch))
+	data, err := json.Marshal(s.withMetadata(patch))
 	require.NoError(s, err)
 	require.NoError(s, home.Client.Patch(s.Context(), s.set(), client.RawPatch(types.MergePatchType, data)), s.side)
 }
@@ -250,7 +250,7 @@ func (s *side) pod(name string) *corev1.Pod {
 			return p.DeepCopy() // The world keeps its own copy.
 		}
 	}
-	require.FailNow(s, "no such pod", "%s %s: %s", s.side, name, w.now(false))
+	require.FailNow(s, "no such pod", "%s %s: %s", s.side, name, w.podStates(false))
 	return nil
 }
 
@@ -278,7 +278,7 @@ func changeStatus[T client.Object](s *side, o T, edit func(T)) {
 	}), s.side)
 }
 
-func show(o any) string {
+func asYAML(o any) string {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err.Error()

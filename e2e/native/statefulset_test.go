@@ -35,14 +35,14 @@ const withClaims = `
 
 func TestStatefulSet(t *testing.T) {
 	t.Parallel()
-	play(t, statefulSet, plainStatefulSet, []scenario{
+	runScenarios(t, statefulSet, plainStatefulSet, []scenario{
 		{
 			name: "ordered pods are created one at a time and deleted in reverse order",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "scale out", do: merge(`{spec: {replicas: 5}}`), until: "0@1 1@1 2@1 3@1 4@1"},
 				{name: "scale in", do: merge(`{spec: {replicas: 1}}`), until: "0@1"},
-				{name: "scale to none", do: merge(`{spec: {replicas: 0}}`), until: ""},
+				{name: "scale to 0", do: merge(`{spec: {replicas: 0}}`), until: ""},
 			},
 		},
 		{
@@ -64,7 +64,7 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "a rolling update goes from the highest ordinal down",
+			name: "a rolling update starts at the highest ordinal",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "update", do: image("app:2"), until: "0@2 1@2 2@2"},
@@ -77,7 +77,7 @@ func TestStatefulSet(t *testing.T) {
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "update", do: image("app:2"), until: "0@1 1@1 2@2"},
-				{name: "a deleted pod is created again at its revision", do: dropPods("0"), until: "0@1 1@1 2@2"},
+				{name: "a deleted pod is recreated at its revision", do: dropPods("0"), until: "0@1 1@1 2@2"},
 				{name: "scale out", do: merge(`{spec: {replicas: 4}}`), until: "0@1 1@1 2@2 3@2"},
 				{name: "scale in below the partition", do: merge(`{spec: {replicas: 1}}`), until: "0@1"},
 				{name: "scale out again", do: merge(`{spec: {replicas: 3}}`), until: "0@1 1@1 2@2"},
@@ -94,7 +94,7 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "a rolling update of parallel pods updates as many as may be unavailable",
+			name: "a rolling update of parallel pods updates at most maxUnavailable pods at a time",
 			body: `{spec: {podManagementPolicy: Parallel, replicas: 5, updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 2}}}}`,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1 3@1 4@1", atOnce: 5},
@@ -146,17 +146,17 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "pods that were deleted are created again",
+			name: "deleted pods are recreated",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "delete one", do: dropPods("1"), until: "0@1 1@1 2@1"},
 			},
 		},
 		{
-			name: "a pod that lost the label of its name gets it again",
+			name: "a pod that lost the label of its name gets it back",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "remove the label", do: unname("1"), until: "0@1 1@1 2@1"},
+				{name: "remove the label", do: removePodName("1"), until: "0@1 1@1 2@1"},
 				{name: "scale out", do: merge(`{spec: {replicas: 4}}`), until: "0@1 1@1 2@1 3@1"},
 			},
 		},
@@ -164,25 +164,25 @@ func TestStatefulSet(t *testing.T) {
 			name: "an unready pod holds a scale-out",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "one is unready", do: spoil("1"), until: "0@1 1@1(unready) 2@1"},
+				{name: "one is unready", do: breakPod("1"), until: "0@1 1@1(unready) 2@1"},
 				{name: "scale out", do: merge(`{spec: {replicas: 5}}`), until: "0@1 1@1(unready) 2@1"},
-				{name: "it is ready again", do: heal("1"), until: "0@1 1@1 2@1 3@1 4@1"},
+				{name: "it is ready again", do: repairPod("1"), until: "0@1 1@1 2@1 3@1 4@1"},
 			},
 		},
 		{
-			name: "an unready pod holds a scale-in of those above it",
+			name: "an unready pod delays a scale-in of the pods above it",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "one is unready", do: spoil("0"), until: "0@1(unready) 1@1 2@1"},
+				{name: "one is unready", do: breakPod("0"), until: "0@1(unready) 1@1 2@1"},
 				{name: "scale in", do: merge(`{spec: {replicas: 1}}`), until: "0@1(unready) 1@1 2@1"},
-				{name: "it is ready again", do: heal("0"), until: "0@1"},
+				{name: "it is ready again", do: repairPod("0"), until: "0@1"},
 			},
 		},
 		{
 			name: "an unready pod beyond replicas is deleted first if it is the only unready one",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "the last is unready", do: spoil("2"), until: "0@1 1@1 2@1(unready)"},
+				{name: "the last is unready", do: breakPod("2"), until: "0@1 1@1 2@1(unready)"},
 				{name: "scale in", do: merge(`{spec: {replicas: 1}}`), until: "0@1"},
 			},
 		},
@@ -190,10 +190,10 @@ func TestStatefulSet(t *testing.T) {
 			name: "an update while another pod is not ready",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "one is unready", do: spoil("0"), until: "0@1(unready) 1@1 2@1"},
+				{name: "one is unready", do: breakPod("0"), until: "0@1(unready) 1@1 2@1"},
 				{
 					name: "update", do: image("app:2"), until: "0@1(unready) 1@1 2@1",
-					meant: &meant{
+					meant: &intendedDifference{
 						because: "replacing a pod that is not ready makes no other pod unavailable, and the update may repair it",
 						until:   "0@2 1@2 2@2",
 						ours: "0@1 deleted, 0@1 gone, 0@2 created, 0@2 ready, 2@1 deleted, 2@1 gone, 2@2 created, 2@2 ready, " +
@@ -217,7 +217,7 @@ func TestStatefulSet(t *testing.T) {
 				{name: "update", do: image("app:bad"), until: "0@1 1@1 2@2(unready)"},
 				{
 					name: "a good image", do: image("app:3"), until: "0@1 1@1 2@2(unready)",
-					meant: &meant{
+					meant: &intendedDifference{
 						because: "Kubernetes waits for the broken pod until a user deletes it",
 						until:   "0@3 1@3 2@3",
 						ours:    "2@2 deleted, 2@2 gone, 2@3 created, 2@3 ready, 1@1 deleted, 1@1 gone, 1@3 created, 1@3 ready, 0@1 deleted, 0@1 gone, 0@3 created, 0@3 ready",
@@ -226,39 +226,39 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "a pod beyond replicas that is not ready stays while another is not ready",
+			name: "a pod beyond replicas that is not ready stays while another one is not ready",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "two are unready", do: all(spoil("0"), spoil("2")), until: "0@1(unready) 1@1 2@1(unready)", atOnce: anyOrder},
+				{name: "two are unready", do: all(breakPod("0"), breakPod("2")), until: "0@1(unready) 1@1 2@1(unready)", atOnce: anyOrder},
 				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1(unready) 1@1 2@1(unready)"},
-				{name: "one is ready again", do: heal("0"), until: "0@1 1@1"},
+				{name: "one is ready again", do: repairPod("0"), until: "0@1 1@1"},
 			},
 		},
 		{
-			name: "of two unready pods beyond replicas none is deleted until one is ready",
+			name: "with two unready pods, pods beyond replicas stay until one is ready",
 			body: `{spec: {replicas: 4}}`,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1 3@1"},
-				{name: "two are unready", do: all(spoil("2"), spoil("3")), until: "0@1 1@1 2@1(unready) 3@1(unready)", atOnce: anyOrder},
+				{name: "two are unready", do: all(breakPod("2"), breakPod("3")), until: "0@1 1@1 2@1(unready) 3@1(unready)", atOnce: anyOrder},
 				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1 2@1(unready) 3@1(unready)"},
-				{name: "one is ready again", do: heal("2"), until: "0@1 1@1"},
+				{name: "one is ready again", do: repairPod("2"), until: "0@1 1@1"},
 			},
 		},
 		{
 			name: "a failed pod is deleted out of order",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "one is unready", do: spoil("0"), until: "0@1(unready) 1@1 2@1"},
+				{name: "one is unready", do: breakPod("0"), until: "0@1(unready) 1@1 2@1"},
 				{
 					name: "another fails", do: failPods("2"), until: "0@1(unready) 1@1 2@1(failed)",
-					meant: &meant{
-						because: "a pod that has ended is of no use; its replacement is created in order",
+					meant: &intendedDifference{
+						because: "a pod that has ended is useless; its replacement is created in order",
 						until:   "0@1(unready) 1@1",
 						native:  "2@1 failed",
 						ours:    "2@1 failed, 2@1 deleted, 2@1 gone",
 					},
 				},
-				{name: "it is ready again", do: heal("0"), until: "0@1 1@1 2@1", meant: &meant{
+				{name: "it is ready again", do: repairPod("0"), until: "0@1 1@1 2@1", meant: &intendedDifference{
 					because: "the first half has happened already",
 					native:  "0@1 ready, 2@1 deleted, 2@1 gone, 2@1 created, 2@1 ready",
 					ours:    "0@1 ready, 2@1 created, 2@1 ready",
@@ -323,7 +323,7 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "a PVC that was deleted is created again with its pod",
+			name: "a deleted PVC is recreated with its pod",
 			body: "spec:\n" + withClaims,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
@@ -342,7 +342,7 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "pods that were orphaned are adopted by the next set of that name",
+			name: "orphaned pods are adopted by the next set of that name",
 			body: "spec:\n" + withClaims,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},

@@ -48,11 +48,11 @@ type step struct {
 	// ready is how many pods the spec keeps ready, if the native controller may go below that. Otherwise 0.
 	ready int
 	// meant is an intended difference, or nil.
-	meant *meant
+	meant *intendedDifference
 }
 
-// meant is an intended difference and what happens instead, so that it doesn't change unnoticed.
-type meant struct {
+// intendedDifference is an intended difference and what happens instead, so that it doesn't change unnoticed.
+type intendedDifference struct {
 	because string
 	// native and ours are the traces, with ", " between the lines.
 	native, ours string
@@ -62,14 +62,14 @@ type meant struct {
 	status bool
 }
 
-func play(t *testing.T, kind string, base string, table []scenario) {
+func runScenarios(t *testing.T, kind string, base string, table []scenario) {
 	t.Helper()
 	for _, sc := range table {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
 			sides := []*side{newSide(t, native, kind), newSide(t, ours, kind)}
 			body := func() map[string]any { return overlay(parse(t, base), parse(t, sc.body)) }
-			both(sides, func(s *side) {
+			onBothSides(sides, func(s *side) {
 				s.body = body
 				s.addNodes(sc.nodes)
 			})
@@ -85,7 +85,7 @@ func play(t *testing.T, kind string, base string, table []scenario) {
 
 func playStep(t *testing.T, sc scenario, st step, sides []*side) {
 	t.Helper()
-	both(sides, func(s *side) {
+	onBothSides(sides, func(s *side) {
 		s.next()
 		st.do(s)
 	})
@@ -93,18 +93,19 @@ func playStep(t *testing.T, sc scenario, st step, sides []*side) {
 	if st.meant != nil && st.meant.until != "" {
 		until[1] = st.meant.until
 	}
-	both(sides, func(s *side) { s.await(map[string]string{native: until[0], ours: until[1]}[s.side], sc.anywhere) })
+	onBothSides(sides, func(s *side) { s.await(map[string]string{native: until[0], ours: until[1]}[s.side], sc.anywhere) })
 	if t.Failed() {
 		return
 	}
 	o := order{AtOnce: st.atOnce, Anywhere: sc.anywhere, Ready: st.ready}
 	var problem string
 	// Wait for late effects, such as a status update.
-	if !sides[0].comes(20*time.Second, func() bool { problem = compare(t, sc, st, o, sides); return problem == "" }) {
-		t.Errorf("%s: step %q: %s\nnative:\n%s\nours:\n%s", sc.name, st.name, problem, list(sides[0].account().Trace), list(sides[1].account().Trace))
+	if !sides[0].eventually(20*time.Second, func() bool { problem = compare(t, sc, st, o, sides); return problem == "" }) {
+		t.Errorf("%s: step %q: %s\nnative:\n%s\nours:\n%s", sc.name, st.name, problem,
+			formatTrace(sides[0].account().Trace), formatTrace(sides[1].account().Trace))
 		return
 	}
-	t.Logf("step %q: %s\nnative:\n%s\nours:\n%s", st.name, until[0], list(sides[0].account().Trace), list(sides[1].account().Trace))
+	t.Logf("step %q: %s\nnative:\n%s\nours:\n%s", st.name, until[0], formatTrace(sides[0].account().Trace), formatTrace(sides[1].account().Trace))
 }
 
 // compare returns how the two sides differ where they should not.
@@ -115,7 +116,7 @@ func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string 
 	for _, s := range sides {
 		w, _ := s.world()
 		a := w.since(s.mark)
-		a.Trace = waited(a.Trace, sc.waits)
+		a.Trace = markWaits(a.Trace, sc.waits)
 		v, err := w.view(sc.anywhere)
 		require.NoError(t, err)
 		accounts, views = append(accounts, a), append(views, v)
@@ -136,7 +137,7 @@ func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string 
 			}
 			views[0].Status, views[1].Status = nil, nil
 		}
-	} else if d := differ(accounts[0], accounts[1], o); d != "" {
+	} else if d := differences(accounts[0], accounts[1], o); d != "" {
 		return "the traces differ (-native +ours):\n" + d
 	}
 	if d := cmp.Diff(views[0], views[1]); d != "" {
@@ -145,8 +146,8 @@ func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string 
 	return ""
 }
 
-// waited marks lines that came some time after a pod was ready.
-func waited(trace []line, least time.Duration) []line {
+// markWaits marks lines that came some time after a pod was ready.
+func markWaits(trace []line, least time.Duration) []line {
 	if least == 0 {
 		return trace
 	}
@@ -160,7 +161,7 @@ func waited(trace []line, least time.Duration) []line {
 	return out
 }
 
-func list(trace []line) string {
+func formatTrace(trace []line) string {
 	var b strings.Builder
 	for _, l := range trace {
 		b.WriteString("    " + l.Text + "\n")
@@ -168,8 +169,8 @@ func list(trace []line) string {
 	return b.String()
 }
 
-// both runs do on both sides in parallel. A failed requirement ends the test once both have finished.
-func both(sides []*side, do func(*side)) {
+// onBothSides runs do on both sides in parallel. A failed requirement ends the test once both have finished.
+func onBothSides(sides []*side, do func(*side)) {
 	var wg sync.WaitGroup
 	for _, s := range sides {
 		wg.Go(func() { do(s) })

@@ -136,18 +136,18 @@ func (w *world) add(h watchEvent, who, form string, what ...string) {
 }
 
 func (w *world) pod(h watchEvent, p *corev1.Pod, gone bool) {
-	was := w.Pods[p.UID]
+	before := w.Pods[p.UID]
 	var what []string
 	switch {
-	case was == nil && gone:
+	case before == nil && gone:
 		return // It was deleted before the first line.
-	case was == nil:
+	case before == nil:
 		what = append(what, "created")
-	case owner(was) != owner(p):
+	case owner(before) != owner(p):
 		what = append(what, map[bool]string{true: "adopted", false: "released"}[owner(p) != ""])
 	}
-	what = append(what, transitions(was, p)...)
-	if leaving(p) && (was == nil || !leaving(was)) || gone && !leaving(p) && (was == nil || !leaving(was)) {
+	what = append(what, transitions(before, p)...)
+	if leaving(p) && (before == nil || !leaving(before)) || gone && !leaving(p) && (before == nil || !leaving(before)) {
 		what = append(what, "deleted")
 	}
 	w.Pods[p.UID] = p
@@ -169,25 +169,25 @@ func (w *world) pod(h watchEvent, p *corev1.Pod, gone bool) {
 }
 
 // transitions returns the changes in a pod's readiness and phase.
-func transitions(was, is *corev1.Pod) []string {
+func transitions(before, after *corev1.Pod) []string {
 	var out []string
-	if ready(is) != (was != nil && ready(was)) && !leaving(is) {
-		out = append(out, map[bool]string{true: "ready", false: "unready"}[ready(is)])
+	if ready(after) != (before != nil && ready(before)) && !leaving(after) {
+		out = append(out, map[bool]string{true: "ready", false: "unready"}[ready(after)])
 	}
-	if ended(is) && (was == nil || !ended(was)) && !leaving(is) {
-		out = append(out, strings.ToLower(string(is.Status.Phase)))
+	if ended(after) && (before == nil || !ended(before)) && !leaving(after) {
+		out = append(out, strings.ToLower(string(after.Status.Phase)))
 	}
 	return out
 }
 
 func (w *world) pvc(h watchEvent, c *corev1.PersistentVolumeClaim, gone bool) {
-	was := w.Claims[c.UID]
+	before := w.Claims[c.UID]
 	who := "PVC " + strings.ReplaceAll(c.Name, "-"+w.naming.Set+"-", "-")
 	var what []string
-	if was == nil {
+	if before == nil {
 		what = append(what, "created")
 	}
-	if (c.DeletionTimestamp != nil || gone) && (was == nil || was.DeletionTimestamp == nil) {
+	if (c.DeletionTimestamp != nil || gone) && (before == nil || before.DeletionTimestamp == nil) {
 		what = append(what, "deleted")
 	}
 	w.Claims[c.UID] = c
@@ -199,7 +199,7 @@ func (w *world) pvc(h watchEvent, c *corev1.PersistentVolumeClaim, gone bool) {
 }
 
 func (w *world) revision(h watchEvent, r *appsv1.ControllerRevision, gone bool) {
-	was := w.Revisions[r.Name]
+	before := w.Revisions[r.Name]
 	if _, known := w.Numbers[r.Name]; !known {
 		w.Numbers[r.Name] = len(w.Numbers) + 1
 	}
@@ -207,9 +207,9 @@ func (w *world) revision(h watchEvent, r *appsv1.ControllerRevision, gone bool) 
 	switch {
 	case gone:
 		what = append(what, "gone")
-	case was == nil:
+	case before == nil:
 		what = append(what, "created")
-	case was.Revision != r.Revision:
+	case before.Revision != r.Revision:
 		what = append(what, "renewed")
 	}
 	w.Revisions[r.Name] = r
@@ -235,8 +235,8 @@ func (w *world) number(label string) string {
 	return "none"
 }
 
-// now returns the existing pods: ready ones by name, others with their state.
-func (w *world) now(anywhere bool) string {
+// podStates returns the existing pods: ready ones by name, others with their state.
+func (w *world) podStates(anywhere bool) string {
 	pods := slices.SortedFunc(maps.Values(w.Pods), func(a, b *corev1.Pod) int {
 		one, other := w.naming.pod(a), w.naming.pod(b)
 		if !w.ByNode { // 2 before 10.

@@ -67,9 +67,9 @@ func TestATraceHasEachTransitionOnceInTheOrderOfWrites(t *testing.T) {
 		"revision 1 created", "0@1 created", "0@1 ready", "revision 2 created", "0@1 deleted", "0@1 gone", "0@2 created", "0@2 failed",
 		"0@2 deleted", "0@2 gone", "PVC data-0 created", "revision 1 renewed", "revision 2 gone",
 	}, texts(w.Trace, func(line) bool { return true }))
-	require.Empty(t, w.now(false))
+	require.Empty(t, w.podStates(false))
 	require.Equal(t, account{Trace: w.Trace[6:], LeastReady: 0, MostStaying: 1}, w.since(7))
-	require.Equal(t, 1, w.since(3).LeastReady+w.since(3).MostStaying, "the state before counts too")
+	require.Equal(t, 1, w.since(3).LeastReady+w.since(3).MostStaying, "the state before the event counts, too")
 }
 
 func TestPodsAreNamedByOrdinalOrNodeAndTheirState(t *testing.T) {
@@ -81,7 +81,7 @@ func TestPodsAreNamedByOrdinalOrNodeAndTheirState(t *testing.T) {
 	free := pod("1", "u3", "", "failed")
 	free.OwnerReferences = nil
 	all.add(watch.Added, free)
-	require.Equal(t, "1@none(failed)(orphan) 2@1(terminating) 10@1", replay(naming{Set: "web"}, all).now(false))
+	require.Equal(t, "1@none(failed)(orphan) 2@1(terminating) 10@1", replay(naming{Set: "web"}, all).podStates(false))
 
 	all = all[:1]
 	on, meantFor := pod("x7k2p", "u1", "aaaaaa", "ready"), pod("9zz4d", "u2", "aaaaaa", "")
@@ -94,8 +94,8 @@ func TestPodsAreNamedByOrdinalOrNodeAndTheirState(t *testing.T) {
 	all.add(watch.Added, on)
 	all.add(watch.Added, meantFor)
 	w := replay(naming{Set: "web", Namespace: "here", ByNode: true}, all)
-	require.Equal(t, "a@1(unready) b@1", w.now(false))
-	require.Equal(t, "*@1 *@1(unready)", w.now(true))
+	require.Equal(t, "a@1(unready) b@1", w.podStates(false))
+	require.Equal(t, "*@1 *@1(unready)", w.podStates(true))
 }
 
 func TestAViewHasNoNamesAndLabelsOfOneSide(t *testing.T) {
@@ -154,19 +154,19 @@ func TestTracesAreEqualAsFarAsTheirOrderIsDetermined(t *testing.T) {
 		{"one at a time, and at once", oneByOne, atOnce, order{}, false},
 		{"at once is allowed", oneByOne, atOnce, order{AtOnce: 2}, true},
 		{"the reverse order is not in order", oneByOne, otherWay, order{}, false},
-		{"one delete too many", oneByOne, twice, order{AtOnce: anyOrder}, false},
+		{"one deletion too many", oneByOne, twice, order{AtOnce: anyOrder}, false},
 		{"one unready pod too many", oneByOne, greedy, order{AtOnce: 2}, false},
 		{"one unready pod too many, in any order", oneByOne, greedy, order{AtOnce: anyOrder}, true},
-		{"the first one below what the spec keeps ready", greedy, oneByOne, order{AtOnce: 2, Ready: 2}, true},
-		{"the second one below it", oneByOne, greedy, order{AtOnce: 2, Ready: 2}, false},
+		{"the first one below the number that the spec keeps ready", greedy, oneByOne, order{AtOnce: 2, Ready: 2}, true},
+		{"the second one below that number", oneByOne, greedy, order{AtOnce: 2, Ready: 2}, false},
 		{"both", greedy, greedy, order{AtOnce: 2, Ready: 2}, false},
-		{"the second one above it", greedy, oneByOne, order{AtOnce: 2, Ready: 1}, false},
+		{"the second one above that number", greedy, oneByOne, order{AtOnce: 2, Ready: 1}, false},
 		{"another node", one, other, order{AtOnce: 3}, false},
 		{"any node", one, other, order{Anywhere: true}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.alike, differ(c.a, c.b, c.order) == "", differ(c.a, c.b, c.order))
+			require.Equal(t, c.alike, differences(c.a, c.b, c.order) == "", differences(c.a, c.b, c.order))
 		})
 	}
 }

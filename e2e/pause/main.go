@@ -1,6 +1,5 @@
-// Pause is the first process of a pod's sandbox: it holds the namespaces that
-// the pod's containers join, and reaps orphaned processes when they share its
-// process namespace. It ends on SIGTERM.
+// Pause is the first process of a pod's sandbox: it holds the namespaces that the pod's containers join, and reaps orphaned processes if they
+// share its process namespace. It exits on SIGTERM.
 package main
 
 import (
@@ -21,8 +20,7 @@ func main() {
 	}
 }
 
-// reap waits for all children that have ended: signals at the same time are
-// delivered as one.
+// reap waits for all children that have ended. Several signals at the same time may be delivered as one.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

@@ -24,19 +24,19 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// blow is something to kill, and how to restart it if it doesn't restart by itself.
-type blow struct {
+// victim is something to kill, and how to restart it if it doesn't restart by itself.
+type victim struct {
 	what string
 	kill func(context.Context) error
 	mend func(context.Context) error
 }
 
-// blows returns everything that chaos may kill in a fleet, by kind and with all instances: processes of the control planes, nodes and the
+// victims returns everything that chaos may kill in a fleet, by kind and with all instances: processes of the control planes, nodes and the
 // programs on them, our managers and node daemons.
-func blows() map[string][]blow {
-	out := map[string][]blow{}
+func victims() map[string][]victim {
+	out := map[string][]victim{}
 	strike := func(c *fleet.Cluster, kind, where string, kill, mend func(context.Context) error) {
-		out[kind] = append(out[kind], blow{what: strings.TrimSuffix(c.Name+": "+kind+" "+where, " "), kill: kill, mend: mend})
+		out[kind] = append(out[kind], victim{what: strings.TrimSuffix(c.Name+": "+kind+" "+where, " "), kill: kill, mend: mend})
 	}
 	for _, c := range env.Clusters() {
 		for _, name := range []string{lab.Etcd, lab.APIServer, lab.ControllerManager, lab.Scheduler, lab.Simulator, lab.DNS} {
@@ -55,8 +55,8 @@ func blows() map[string][]blow {
 				func(ctx context.Context) error { return c.Lab.StartNode(ctx, node) })
 			for _, name := range []string{"containerd", "kubelet", "kube-proxy"} {
 				strike(c, name, node,
-					func(ctx context.Context) error { return inNode(ctx, c, node, `kill -9 "$pid"`, name) },
-					func(ctx context.Context) error { return inNode(ctx, c, node, "true", name) })
+					func(ctx context.Context) error { return signalInNode(ctx, c, node, `kill -9 "$pid"`, name) },
+					func(ctx context.Context) error { return signalInNode(ctx, c, node, "true", name) })
 			}
 			if c != env.Hub {
 				strike(c, daemon, node,
@@ -68,8 +68,8 @@ func blows() map[string][]blow {
 	return out
 }
 
-// inNode runs a command on the process of a program in a node. Exactly one must exist.
-func inNode(ctx context.Context, c *fleet.Cluster, node, do, program string) error {
+// signalInNode runs a command on the process of a program in a node. Exactly one must exist.
+func signalInNode(ctx context.Context, c *fleet.Cluster, node, do, program string) error {
 	const find = `for at in /proc/[0-9]*; do read -r name < "$at/comm" || continue; ` +
 		`if [ "$name" = "$0" ]; then pid=${at#/proc/}; %s; exit; fi; done 2>/dev/null; echo "no $0" >&2; exit 1`
 	_, err := c.Lab.NodeExec(ctx, node, nil, "sh", "-c", fmt.Sprintf(find, do), program)
@@ -98,16 +98,16 @@ func killDaemon(ctx context.Context, c *fleet.Cluster, node string) error {
 func TestChaosLosesNothing(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
-	s.whole()
+	s.restore()
 	dice := fleet.Dice(t)
 	ud := united("web", shares{"east": 3, "west": 3})
 	colored(&ud.Spec.Template.CloneSetTemplate.Spec.Template, "red")
 	s.create(env.Hub, ud)
-	s.settled("web", shares{"east": 3, "west": 3}, nil)
+	s.awaitSettled("web", shares{"east": 3, "west": 3}, nil)
 	pods, objects := s.census("web", false), s.objects("web")
-	faults := s.guard("web")
+	faults := s.watchUpdates("web")
 
-	kinds := blows()
+	kinds := victims()
 	var order []string
 	for kind := range kinds {
 		order = append(order, kind)
@@ -137,8 +137,8 @@ func TestChaosLosesNothing(t *testing.T) {
 		udImage(ud, imageNew)
 		colored(&ud.Spec.Template.CloneSetTemplate.Spec.Template, "white")
 	})
-	s.settled("web", shares{"east": 3, "west": 5}, nil)
-	s.whole()
+	s.awaitSettled("web", shares{"east": 3, "west": 5}, nil)
+	s.restore()
 
 	require.Empty(t, faults())
 	after := s.census("web", false)
@@ -149,7 +149,7 @@ func TestChaosLosesNothing(t *testing.T) {
 	require.Equal(t, objects, s.objects("web"))
 	require.Equal(t, map[string]int{"2.0": 8}, s.versions("web"))
 	for _, m := range env.Members() {
-		s.color(s.pods(m, "web"), "white")
+		s.requireColor(s.pods(m, "web"), "white")
 	}
 }
 
@@ -179,10 +179,10 @@ func (s *scene) objects(name string) map[string]string {
 	return out
 }
 
-// guard watches the pods of an app in the members, one of which may be updated at a time. The returned function stops watching and returns
+// watchUpdates watches the pods of an app in the members, one of which may be updated at a time. The returned function stops watching and returns
 // all violations: pods that were deleted, and pods that were taken out of service before another one that an update had taken was back. A pod
 // that is out of service by itself may be updated.
-func (s *scene) guard(app string) func() []string {
+func (s *scene) watchUpdates(app string) func() []string {
 	s.Helper()
 	var (
 		mu     sync.Mutex

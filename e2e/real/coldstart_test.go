@@ -30,7 +30,7 @@ import (
 func TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself(t *testing.T) {
 	lab.Full(t) // What each webhook gets is also tested with just an apiserver.
 	s, c := newScene(t), env.East
-	s.whole()
+	s.restore()
 	network := s.namespace[:40] + "-net"
 	require.NoError(t, env.Namespace(t.Context(), network, nil))
 	t.Cleanup(func() {
@@ -53,7 +53,7 @@ func TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself(t *testin
 	}
 	s.create(c, budget)
 	s.create(c, webs(2))
-	s.rolledOut(c, "web", 2, 2)
+	s.awaitRollout(c, "web", 2, 2)
 	plugin := networkPlugin(network)
 	require.NoError(t, c.Client.Create(t.Context(), plugin))
 	s.until(func(ctx context.Context) string { return pluginRuns(ctx, c, plugin) })
@@ -93,9 +93,9 @@ func TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself(t *testin
 	require.Empty(t, missing, "the manager has no replica")
 
 	require.NoError(t, c.Mend(t.Context())) // The nodes start, and the Deployment has its replicas. Nothing else helps.
-	s.whole()
+	s.restore()
 	s.until(func(ctx context.Context) string { return pluginRuns(ctx, c, plugin) })
-	s.rolledOut(c, "web", 2, 2)
+	s.awaitRollout(c, "web", 2, 2)
 	for name, p := range s.pods(c, "web") {
 		require.True(t, ready(&p), name)
 		require.Len(t, p.Spec.Containers, 2, name)
@@ -105,21 +105,21 @@ func TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself(t *testin
 
 // networkPlugin returns a DaemonSet like that of a network plugin: its pods use the network of their node and tolerate every taint.
 func networkPlugin(namespace string) *appsv1.DaemonSet {
-	of := template("network", corev1.Container{Name: "plugin", Image: imageEmpty, ImagePullPolicy: corev1.PullIfNotPresent})
-	of.Spec.HostNetwork = true
-	of.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	pod := template("network", corev1.Container{Name: "plugin", Image: imageEmpty, ImagePullPolicy: corev1.PullIfNotPresent})
+	pod.Spec.HostNetwork = true
+	pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "network"},
-		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: of.Labels}, Template: of},
+		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: pod.Labels}, Template: pod},
 	}
 }
 
 func pluginRuns(ctx context.Context, c *fleet.Cluster, d *appsv1.DaemonSet) string {
-	is := &appsv1.DaemonSet{}
-	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(d), is); err != nil {
+	current := &appsv1.DaemonSet{}
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(d), current); err != nil {
 		return err.Error()
 	}
-	if st := is.Status; st.ObservedGeneration != is.Generation || int(st.NumberReady) != len(c.Lab.RealNodes()) {
+	if st := current.Status; st.ObservedGeneration != current.Generation || int(st.NumberReady) != len(c.Lab.RealNodes()) {
 		return fmt.Sprintf("the network plugin has status %+v", st)
 	}
 	return ""
@@ -156,10 +156,10 @@ func (s *scene) fill(c *fleet.Cluster) int {
 				left -= p.Spec.Containers[j].Resources.Requests.Cpu().MilliValue()
 			}
 		}
-		of := template("filler", app("filler", port))
-		of.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(left, resource.DecimalSI)}
-		of.Spec.NodeSelector = map[string]string{corev1.LabelHostname: name}
-		s.create(c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "filler-" + name, Labels: of.Labels}, Spec: of.Spec})
+		pod := template("filler", app("filler", port))
+		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(left, resource.DecimalSI)}
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: name}
+		s.create(c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "filler-" + name, Labels: pod.Labels}, Spec: pod.Spec})
 	}
 	return len(nodes)
 }

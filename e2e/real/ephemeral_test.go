@@ -20,7 +20,7 @@ func TestAnEphemeralContainerRunsInOnePodAfterTheOther(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create(env.East, set("debug", 2, app("app", port)))
-	s.rolledOut(env.East, "debug", 2, 2)
+	s.awaitRollout(env.East, "debug", 2, 2)
 	before := s.pods(env.East, "debug")
 	serves := app("dbg", port+1)
 	s.create(env.East, &appsv1alpha1.EphemeralJob{
@@ -73,9 +73,9 @@ func TestAnEphemeralContainerRunsInOnePodAfterTheOther(t *testing.T) {
 		return ""
 	})
 	for name, pod := range s.pods(env.East, "debug") {
-		was, ok := before[name]
+		old, ok := before[name]
 		require.True(t, ok, name)
-		require.Equal(t, was.UID, pod.UID)
+		require.Equal(t, old.UID, pod.UID)
 		require.Zero(t, container(&pod, "app").RestartCount)
 	}
 }

@@ -23,7 +23,7 @@ import (
 // container of the new image.
 func BenchmarkImage(b *testing.B) {
 	for b.Loop() {
-		newScene(b).pace(b, func(p *corev1.PodTemplateSpec) { image(p, imageNew) },
+		newScene(b).measurePace(b, func(p *corev1.PodTemplateSpec) { image(p, imageNew) },
 			func(p *corev1.Pod) bool { return p.Spec.Containers[0].Image == imageNew })
 	}
 }
@@ -31,21 +31,21 @@ func BenchmarkImage(b *testing.B) {
 // BenchmarkEnv does the same with an annotation that containers read through env.
 func BenchmarkEnv(b *testing.B) {
 	for b.Loop() {
-		newScene(b).pace(b, func(p *corev1.PodTemplateSpec) { colored(p, "blue") },
+		newScene(b).measurePace(b, func(p *corev1.PodTemplateSpec) { colored(p, "blue") },
 			func(p *corev1.Pod) bool { return p.Annotations["example.com/color"] == "blue" })
 	}
 }
 
-// pace updates twenty pods in place, two at a time, and reports the time that each takes from its patch until it is ready with its container
+// measurePace updates twenty pods in place, two at a time, and reports the time that each takes from its patch until it is ready with its container
 // restarted. Run one round: go test -bench . -benchtime 1x.
-func (s *scene) pace(b *testing.B, edit func(*corev1.PodTemplateSpec), patched func(*corev1.Pod) bool) {
+func (s *scene) measurePace(b *testing.B, edit func(*corev1.PodTemplateSpec), patched func(*corev1.Pod) bool) {
 	b.Helper()
 	const n = 20
 	many := set("many", n, app("app", port))
 	colored(&many.Spec.Template, "red")
 	many.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(2))
 	s.create(env.West, many)
-	s.rolledOut(env.West, "many", n, n)
+	s.awaitRollout(env.West, "many", n, n)
 
 	since, took, done := map[string]time.Time{}, map[string]time.Duration{}, make(chan struct{})
 	end, err := fleet.Follow(s.ctx, env.West, &corev1.PodList{}, func(_ watch.EventType, p *corev1.Pod) {

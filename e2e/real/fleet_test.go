@@ -18,18 +18,18 @@ func TestUnitedDeploymentOverBothMembersIsCreatedScaledUpdatedCanariedAndDeleted
 	s := newScene(t)
 	ud := united("web", shares{"east": 3, "west": 2})
 	s.create(env.Hub, ud)
-	s.settled("web", shares{"east": 3, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 3, "west": 2}, nil)
 	before := s.census("web", true)
 
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
 		udImage(ud, imageNew)
 		partitioned(ud, map[string]int32{"east": 2, "west": 2})
 	})
-	s.settled("web", shares{"east": 3, "west": 2}, shares{"east": 1, "west": 0})
-	require.Equal(t, map[string]int{"1.0": 4, "2.0": 1}, s.versions("web"), "the canary serves the new version, nothing else does")
+	s.awaitSettled("web", shares{"east": 3, "west": 2}, shares{"east": 1, "west": 0})
+	require.Equal(t, map[string]int{"1.0": 4, "2.0": 1}, s.versions("web"), "only the canary serves the new version")
 
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { partitioned(ud, nil) })
-	s.settled("web", shares{"east": 3, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 3, "west": 2}, nil)
 	require.Equal(t, map[string]int{"2.0": 5}, s.versions("web"))
 	after := s.census("web", true)
 	for pod, what := range before {
@@ -37,7 +37,7 @@ func TestUnitedDeploymentOverBothMembersIsCreatedScaledUpdatedCanariedAndDeleted
 	}
 
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 7 })
-	s.settled("web", shares{"east": 3, "west": 4}, nil)
+	s.awaitSettled("web", shares{"east": 3, "west": 4}, nil)
 	grown := s.census("web", true)
 	for pod, what := range after {
 		require.Equal(t, what, grown[pod])

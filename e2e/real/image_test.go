@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
@@ -95,7 +95,7 @@ func TestImageIsPulledFromARegistryWithCredentials(t *testing.T) {
 		if container(&with, "app").State.Running == nil {
 			return fmt.Sprintf("the pod with the Secret does not run: %+v", with.Status.ContainerStatuses)
 		}
-		if waits := s.waiting(env.East, "without"); !slices.Contains([]string{"ErrImagePull", "ImagePullBackOff"}, waits) {
+		if waits := s.waitingReason(env.East, "without"); !slices.Contains([]string{"ErrImagePull", "ImagePullBackOff"}, waits) {
 			return fmt.Sprintf("the pod without the Secret waits for %q", waits)
 		}
 		return ""
@@ -130,10 +130,10 @@ func (s *scene) pullByJobs(r *registry, image string) {
 		require.NotEmpty(s, n.Status.CredentialsKey)
 	}
 
-	require.NoError(s, provider.says("secret"))
-	s.Cleanup(func() { require.NoError(s, provider.says("")) })
+	require.NoError(s, provider.setAnswer("secret"))
+	s.Cleanup(func() { require.NoError(s, provider.setAnswer("")) })
 	s.pull("plugin", image, appsv1beta1.PullAlways, 2, 0, "")
-	require.NoError(s, provider.says(""))
+	require.NoError(s, provider.setAnswer(""))
 
 	r.serve()
 	job := s.pull("open", image, appsv1beta1.PullAlways, 2, 0, "")
@@ -151,7 +151,7 @@ func (s *scene) pullByJobs(r *registry, image string) {
 	mute, err := lc.Listen(s.ctx, "tcp", lab.RegistryAddress) // It accepts connections but doesn't answer.
 	require.NoError(s, err)
 	s.Cleanup(func() { _ = mute.Close() })
-	s.pull("mute", image, appsv1beta1.PullAlways, 0, 2, "the attempt has not ended within timeoutSeconds", fiveSeconds)
+	s.pull("mute", image, appsv1beta1.PullAlways, 0, 2, "the attempt did not finish within timeoutSeconds", fiveSeconds)
 }
 
 // pullAhead has the new image of a CloneSet pulled on its nodes while a partition holds back the update, and then stops the registry: the
@@ -162,7 +162,7 @@ func (s *scene) pullAhead(r *registry) {
 	web := set("web", 4, app("app", port))
 	image(&web.Spec.Template, now)
 	s.create(env.East, web)
-	s.rolledOut(env.East, "web", 4, 4)
+	s.awaitRollout(env.East, "web", 4, 4)
 	change(s, env.East, web, func(c *appsv1beta1.CloneSet) {
 		c.Spec.UpdateStrategy.RollingUpdate.Partition = new(intstr.FromInt32(4))
 		image(&c.Spec.Template, next)
@@ -186,7 +186,7 @@ func (s *scene) pullAhead(r *registry) {
 
 	r.end()
 	change(s, env.East, web, func(c *appsv1beta1.CloneSet) { c.Spec.UpdateStrategy.RollingUpdate.Partition = nil })
-	s.rolledOut(env.East, "web", 4, 4)
+	s.awaitRollout(env.East, "web", 4, 4)
 	s.until(func(ctx context.Context) string {
 		if err := env.East.Client.Get(ctx, client.ObjectKeyFromObject(job), job); !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("ImagePullJob %s is still there (%v)", job.Name, err)
@@ -213,15 +213,15 @@ func (s *scene) pull(name, image string, policy appsv1beta1.ImagePullPolicy, suc
 		edit(job)
 	}
 	s.create(env.East, job)
-	s.pulled(job, succeeded, failed)
+	s.awaitPulled(job, succeeded, failed)
 	for _, n := range s.nodeImages().Items {
 		require.Contains(s, imagepull.State(&n, ref).Message, message)
 	}
 	return job
 }
 
-// pulled waits until a job is complete, and requires its result.
-func (s *scene) pulled(job *appsv1beta1.ImagePullJob, succeeded, failed int32) {
+// awaitPulled waits until a job is complete, and requires its result.
+func (s *scene) awaitPulled(job *appsv1beta1.ImagePullJob, succeeded, failed int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		if err := env.East.Client.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil || job.Status.CompletionTime == nil {
@@ -238,7 +238,7 @@ func (s *scene) eachNodeHasAnImage() {
 	s.until(func(ctx context.Context) string {
 		all := &appsv1beta1.NodeImageList{}
 		if err := env.East.Client.List(ctx, all); err != nil || len(all.Items) != 2 {
-			return fmt.Sprintf("there are %d NodeImages (%v): a node has to be ready for 30 s", len(all.Items), err)
+			return fmt.Sprintf("there are %d NodeImages (%v), which are created once a node has been ready for 30 s", len(all.Items), err)
 		}
 		return ""
 	})

@@ -39,46 +39,46 @@ func TestImageOfOneOfTwoContainersIsUpdatedInPlaceAndTheServiceGoesOn(t *testing
 			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(port)}},
 		},
 	})
-	s.rolledOut(env.East, "shop", 3, 3)
+	s.awaitRollout(env.East, "shop", 3, 3)
 	url := s.nodePort(env.East, "shop") + "/version"
 	s.until(func(ctx context.Context) string {
 		if _, err := fetch(ctx, url); err != nil {
 			return err.Error()
 		}
-		return s.lacksEndpoints(ctx, "shop", 3)
+		return s.missingEndpoints(ctx, "shop", 3)
 	})
 	before := s.pods(env.East, "shop")
 
-	requests := s.keep(50*time.Millisecond, func(ctx context.Context) error {
+	requests := s.repeat(50*time.Millisecond, func(ctx context.Context) error {
 		_, err := fetch(ctx, url)
 		return err
 	})
-	endpoints := s.keep(50*time.Millisecond, func(ctx context.Context) error {
-		if missing := s.lacksEndpoints(ctx, "shop", 1); missing != "" {
+	endpoints := s.repeat(50*time.Millisecond, func(ctx context.Context) error {
+		if missing := s.missingEndpoints(ctx, "shop", 1); missing != "" {
 			return errors.New(missing)
 		}
 		return nil
 	})
 	change(s, env.East, shop, func(c *appsv1beta1.CloneSet) { image(&c.Spec.Template, imageNew) })
-	s.rolledOut(env.East, "shop", 3, 3)
+	s.awaitRollout(env.East, "shop", 3, 3)
 
 	times, faults := endpoints.end()
-	require.Empty(t, faults, "the Service had no endpoint, in %d looks", times)
+	require.Empty(t, faults, "checks that found no endpoint of the Service, of %d", times)
 	times, faults = requests.end()
 	require.Empty(t, faults, "requests that failed, of %d", times)
 	t.Logf("%d requests, none failed", times)
 	after := s.pods(env.East, "shop")
 	require.Len(t, after, 3)
-	for name, was := range before {
-		is := after[name]
-		require.Equal(t, was.UID, is.UID)
-		require.Equal(t, was.Spec.NodeName, is.Spec.NodeName)
-		require.Equal(t, was.Status.PodIP, is.Status.PodIP)
-		require.Equal(t, int32(1), container(&is, "app").RestartCount)
-		require.Contains(t, container(&is, "app").Image, imageNew)
-		require.NotContains(t, is.Annotations, keys.RuntimeContainersMeta, "the node daemon is not involved")
-		require.Equal(t, container(&was, "side"), container(&is, "side"), "the other container is untouched: start time, id, restarts")
-		version, err := fetch(t.Context(), fmt.Sprintf("http://%s:%d/version", is.Status.PodIP, port))
+	for name, old := range before {
+		current := after[name]
+		require.Equal(t, old.UID, current.UID)
+		require.Equal(t, old.Spec.NodeName, current.Spec.NodeName)
+		require.Equal(t, old.Status.PodIP, current.Status.PodIP)
+		require.Equal(t, int32(1), container(&current, "app").RestartCount)
+		require.Contains(t, container(&current, "app").Image, imageNew)
+		require.NotContains(t, current.Annotations, keys.RuntimeContainersMeta, "the node daemon is not involved")
+		require.Equal(t, container(&old, "side"), container(&current, "side"), "the other container is untouched: start time, id, restarts")
+		version, err := fetch(t.Context(), fmt.Sprintf("http://%s:%d/version", current.Status.PodIP, port))
 		require.NoError(t, err)
 		require.Equal(t, "2.0", version)
 	}
@@ -94,8 +94,8 @@ func (s *scene) nodePort(c *fleet.Cluster, service string) string {
 	return fmt.Sprintf("http://%s:%d", node.Status.Addresses[0].Address, svc.Spec.Ports[0].NodePort)
 }
 
-// lacksEndpoints returns how many ready endpoints a Service in east has, if there are fewer than wanted.
-func (s *scene) lacksEndpoints(ctx context.Context, service string, want int) string {
+// missingEndpoints returns how many ready endpoints a Service in east has, if there are fewer than wanted.
+func (s *scene) missingEndpoints(ctx context.Context, service string, want int) string {
 	list := &discoveryv1.EndpointSliceList{}
 	if err := env.East.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
 		return err.Error()
@@ -125,7 +125,7 @@ func TestResourcesAreResizedInPlaceInTheCgroup(t *testing.T) {
 	one.Resources = limits("20m", "64Mi")
 	shop := set("shop", 2, one)
 	s.create(env.West, shop)
-	s.rolledOut(env.West, "shop", 2, 2)
+	s.awaitRollout(env.West, "shop", 2, 2)
 	before := s.pods(env.West, "shop")
 	for _, p := range before {
 		require.Equal(t, int64(64<<20), s.memoryLimit(env.West, &p))
@@ -134,13 +134,13 @@ func TestResourcesAreResizedInPlaceInTheCgroup(t *testing.T) {
 	change(s, env.West, shop, func(c *appsv1beta1.CloneSet) {
 		c.Spec.Template.Spec.Containers[0].Resources = limits("30m", "96Mi")
 	})
-	s.rolledOut(env.West, "shop", 2, 2)
+	s.awaitRollout(env.West, "shop", 2, 2)
 	after := s.pods(env.West, "shop")
-	for name, was := range before {
-		is := after[name]
-		require.Equal(t, was.UID, is.UID)
-		require.Equal(t, container(&was, "app").ContainerID, container(&is, "app").ContainerID, "nothing was restarted")
-		require.Equal(t, int64(96<<20), s.memoryLimit(env.West, &is))
+	for name, old := range before {
+		current := after[name]
+		require.Equal(t, old.UID, current.UID)
+		require.Equal(t, container(&old, "app").ContainerID, container(&current, "app").ContainerID, "nothing was restarted")
+		require.Equal(t, int64(96<<20), s.memoryLimit(env.West, &current))
 	}
 }
 
@@ -165,20 +165,20 @@ func TestBadImageStopsTheRolloutAndReportsWhy(t *testing.T) {
 	ud := united("web", shares{"east": 3, "west": 2})
 	ud.Spec.Template.CloneSetTemplate.Spec.ProgressDeadlineSeconds = new(int32(10))
 	s.create(env.Hub, ud)
-	s.settled("web", shares{"east": 3, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 3, "west": 2}, nil)
 	before := s.census("web", false)
 
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { udImage(ud, imageMissing) })
 	s.until(func(context.Context) string { // One pod in each member waits for its image, and the rollout waits for that pod.
 		for _, m := range env.Members() {
-			if waits := s.waiting(m, "web"); !slices.Contains([]string{"ErrImagePull", "ImagePullBackOff"}, waits) {
+			if waits := s.waitingReason(m, "web"); !slices.Contains([]string{"ErrImagePull", "ImagePullBackOff"}, waits) {
 				return fmt.Sprintf("no pod in %s waits for its image (%q)", m.Name, waits)
 			}
 		}
 		return ""
 	})
 	for _, m := range env.Members() {
-		s.until(func(ctx context.Context) string { return s.stalled(ctx, m) })
+		s.until(func(ctx context.Context) string { return s.missingStall(ctx, m) })
 	}
 	for _, m := range env.Members() {
 		n := 0
@@ -191,13 +191,13 @@ func TestBadImageStopsTheRolloutAndReportsWhy(t *testing.T) {
 	}
 
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { udImage(ud, imageNew) })
-	s.settled("web", shares{"east": 3, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 3, "west": 2}, nil)
 	require.Equal(t, before, s.census("web", false), "the pods are the same")
 	require.Equal(t, map[string]int{"2.0": 5}, s.versions("web"))
 }
 
-// stalled returns what is missing for the CloneSets of a member to report that their update is stalled, and which image causes it.
-func (s *scene) stalled(ctx context.Context, c *fleet.Cluster) string {
+// missingStall returns what is missing for the CloneSets of a member to report that their update is stalled, and which image causes it.
+func (s *scene) missingStall(ctx context.Context, c *fleet.Cluster) string {
 	list := &appsv1beta1.CloneSetList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 		return err.Error()
@@ -213,8 +213,8 @@ func (s *scene) stalled(ctx context.Context, c *fleet.Cluster) string {
 	return "no CloneSet of " + c.Name + " reports the bad image"
 }
 
-// waiting returns the reason why a container of an app's pods waits, if one does.
-func (s *scene) waiting(c *fleet.Cluster, name string) string {
+// waitingReason returns the reason why a container of an app's pods waits, if one does.
+func (s *scene) waitingReason(c *fleet.Cluster, name string) string {
 	s.Helper()
 	for _, p := range s.pods(c, name) {
 		for _, status := range p.Status.ContainerStatuses {
@@ -232,19 +232,19 @@ func TestEnvFromAnAnnotationFollowsItInTheSamePod(t *testing.T) {
 	shop := set("shop", 2, app("app", port), app("side", 8081))
 	colored(&shop.Spec.Template, "red")
 	s.create(env.East, shop)
-	s.rolledOut(env.East, "shop", 2, 2)
+	s.awaitRollout(env.East, "shop", 2, 2)
 	before := s.pods(env.East, "shop")
-	s.color(before, "red")
+	s.requireColor(before, "red")
 
 	change(s, env.East, shop, func(c *appsv1beta1.CloneSet) { colored(&c.Spec.Template, "blue") })
-	s.rolledOut(env.East, "shop", 2, 2)
+	s.awaitRollout(env.East, "shop", 2, 2)
 	after := s.pods(env.East, "shop")
-	s.color(after, "blue")
-	for name, was := range before {
-		is := after[name]
-		require.Equal(t, was.UID, is.UID)
-		require.Equal(t, int32(1), container(&is, "app").RestartCount)
-		require.Equal(t, container(&was, "side"), container(&is, "side"), "a container that reads no metadata is untouched")
+	s.requireColor(after, "blue")
+	for name, old := range before {
+		current := after[name]
+		require.Equal(t, old.UID, current.UID)
+		require.Equal(t, int32(1), container(&current, "app").RestartCount)
+		require.Equal(t, container(&old, "side"), container(&current, "side"), "a container that reads no metadata is untouched")
 	}
 }
 
@@ -253,11 +253,11 @@ func TestContainersAreRestartedOnRequestInTheSamePods(t *testing.T) {
 	s := newScene(t)
 	shop := set("shop", 3, app("app", port), app("side", 8081))
 	s.create(env.East, shop)
-	s.rolledOut(env.East, "shop", 3, 3)
+	s.awaitRollout(env.East, "shop", 3, 3)
 	before := s.pods(env.East, "shop")
 
 	// The set has maxUnavailable 1.
-	ready := s.keep(50*time.Millisecond, func(context.Context) error {
+	ready := s.repeat(50*time.Millisecond, func(context.Context) error {
 		n := 0
 		for _, p := range s.pods(env.East, "shop") {
 			if ready(&p) {
@@ -272,27 +272,27 @@ func TestContainersAreRestartedOnRequestInTheSamePods(t *testing.T) {
 	change(s, env.East, shop, func(c *appsv1beta1.CloneSet) {
 		c.Spec.Template.Annotations = map[string]string{keys.RestartContainers: "2026-01-02T03:04:05Z"}
 	})
-	s.rolledOut(env.East, "shop", 3, 3)
+	s.awaitRollout(env.East, "shop", 3, 3)
 	times, faults := ready.end()
-	require.Empty(t, faults, "looks at which fewer than two pods were ready, of %d", times)
+	require.Empty(t, faults, "checks that found fewer than two ready pods, of %d", times)
 	after := s.pods(env.East, "shop")
 	require.Len(t, after, 3)
-	for name, was := range before {
-		is := after[name]
-		require.Equal(t, was.UID, is.UID)
-		require.Equal(t, was.Status.PodIP, is.Status.PodIP)
+	for name, old := range before {
+		current := after[name]
+		require.Equal(t, old.UID, current.UID)
+		require.Equal(t, old.Status.PodIP, current.Status.PodIP)
 		for _, c := range []string{"app", "side"} {
-			require.EqualValues(t, 1, container(&is, c).RestartCount, c)
-			require.NotEqual(t, container(&was, c).ContainerID, container(&is, c).ContainerID)
+			require.EqualValues(t, 1, container(&current, c).RestartCount, c)
+			require.NotEqual(t, container(&old, c).ContainerID, container(&current, c).ContainerID)
 		}
-		require.NotContains(t, is.Annotations, keys.RuntimeContainersMeta, "nothing waits for a report")
+		require.NotContains(t, current.Annotations, keys.RuntimeContainersMeta, "no report of the node daemon is needed")
 	}
 }
 
-// color checks the value with which the pods' containers were started.
-func (s *scene) color(of map[string]corev1.Pod, want string) {
+// requireColor checks the value with which the pods' containers were started.
+func (s *scene) requireColor(pods map[string]corev1.Pod, want string) {
 	s.Helper()
-	for _, p := range of {
+	for _, p := range pods {
 		env, err := fetch(s.ctx, fmt.Sprintf("http://%s:%d/env", p.Status.PodIP, port))
 		require.NoError(s, err)
 		require.Contains(s, strings.Fields(env), "COLOR="+want)

@@ -49,10 +49,10 @@ func TestJoinThatCanNotSucceedReportsWhy(t *testing.T) { //nolint:tparallel // O
 	require.NoError(t, err)
 	foreign := strings.TrimSpace(string(env.West.Lab.CA))
 	for _, tc := range []struct{ name, old, with, reason, want string }{
-		{"an invalid token", other.Token, ticket.Token, "Unauthorized", "the token: it is used, expired or of another hub"},
+		{"an invalid token", other.Token, ticket.Token, "Unauthorized", "the token: it was already used, has expired or is from another hub"},
 		{
 			"the CA of another hub", indent(env.Hub.Lab.CA), indent([]byte(foreign)), "UnknownAuthority",
-			"shows a certificate that the given CA does not vouch for",
+			"presents a certificate that was not signed by the given CA",
 		},
 		{"an address without a hub", env.Hub.Lab.ServerURL, "https://10.129.0.1:9", "ConnectionRefused", "check the address and the network"},
 	} {
@@ -75,7 +75,9 @@ func TestJoinThatCanNotSucceedReportsWhy(t *testing.T) { //nolint:tparallel // O
 			s.until(func(ctx context.Context) string {
 				return connected(ctx, north, metav1.ConditionFalse, tc.reason, tc.want)
 			})
-			s.until(func(ctx context.Context) string { return s.says(ctx, mc, fleetv1alpha1.ConditionReady, "False", "") })
+			s.until(func(ctx context.Context) string {
+				return s.missingCondition(ctx, mc, fleetv1alpha1.ConditionReady, "False", "")
+			})
 		})
 	}
 	t.Run("a binding to another hub", func(t *testing.T) { // It was bound to that hub first.
@@ -86,7 +88,7 @@ func TestJoinThatCanNotSucceedReportsWhy(t *testing.T) { //nolint:tparallel // O
 		require.NoError(t, north.Client.Create(t.Context(), bound))
 		_, err := north.Shell(t.Context(), other.Command)
 		require.NoError(t, err)
-		s.until(func(ctx context.Context) string { return s.says(ctx, mc, "", "False", "elsewhere") })
+		s.until(func(ctx context.Context) string { return s.missingCondition(ctx, mc, "", "False", "elsewhere") })
 		kept := &fleetv1alpha1.Membership{}
 		require.NoError(t, north.Client.Get(t.Context(), client.ObjectKeyFromObject(bound), kept))
 		require.Equal(t, bound.UID, kept.UID)
@@ -112,8 +114,8 @@ func connected(ctx context.Context, member *fleet.Cluster, status metav1.Conditi
 	return ""
 }
 
-// says returns what is missing for a cluster to have a condition with that type (any, if empty), status and text.
-func (s *scene) says(ctx context.Context, mc *fleetv1alpha1.MemberCluster, kind, status, text string) string {
+// missingCondition returns what is missing for a cluster to have a condition with that type (any, if empty), status and text.
+func (s *scene) missingCondition(ctx context.Context, mc *fleetv1alpha1.MemberCluster, kind, status, text string) string {
 	if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil {
 		return err.Error()
 	}

@@ -45,14 +45,14 @@ func TestContainersStartInTheOrderOfTheirLaunchPriority(t *testing.T) {
 				if found = p; strings.Join(started, " ") == want {
 					return ""
 				}
-				return fmt.Sprintf("%s: started are %v, not %s", brief(&p), started, want)
+				return fmt.Sprintf("%s: containers %v have started, not %s", brief(&p), started, want)
 			}
 			return "there is no pod"
 		})
 		return &found
 	}
 	state("proxy")
-	require.True(t, pause(t.Context(), 12*time.Second), "the kubelet tries again meanwhile")
+	require.True(t, pause(t.Context(), 12*time.Second), "the test ended before the kubelet could try again")
 	p := state("proxy")
 	require.Equal(t, "CreateContainerConfigError", container(p, "app").State.Waiting.Reason)
 

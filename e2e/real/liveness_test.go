@@ -32,7 +32,7 @@ func TestContainersThatFailTheirLivenessProbeAreRestartedOneAtATime(t *testing.T
 		PeriodSeconds: 1, TimeoutSeconds: 5, FailureThreshold: 2,
 	}
 	s.create(env.East, web)
-	s.rolledOut(env.East, "alive", 3, 3)
+	s.awaitRollout(env.East, "alive", 3, 3)
 	before := s.pods(env.East, "alive")
 	require.Len(t, before, 3)
 	for name, pod := range before {
@@ -46,9 +46,9 @@ func TestContainersThatFailTheirLivenessProbeAreRestartedOneAtATime(t *testing.T
 	s.until(func(context.Context) string {
 		out, restarted := 0, 0
 		for _, pod := range s.pods(env.East, "alive") {
-			if is := container(&pod, "app"); is.RestartCount == 1 && is.Ready {
+			if status := container(&pod, "app"); status.RestartCount == 1 && status.Ready {
 				restarted++
-			} else if !is.Ready {
+			} else if !status.Ready {
 				out++
 			}
 		}
@@ -58,7 +58,7 @@ func TestContainersThatFailTheirLivenessProbeAreRestartedOneAtATime(t *testing.T
 		}
 		return ""
 	})
-	require.LessOrEqual(t, most, 1, "no more are out of service at once than may be")
+	require.LessOrEqual(t, most, 1, "at most one pod may be out of service at a time")
 
 	requests := &appsv1beta1.ContainerRecreateRequestList{}
 	s.until(func(ctx context.Context) string {
@@ -72,7 +72,7 @@ func TestContainersThatFailTheirLivenessProbeAreRestartedOneAtATime(t *testing.T
 		}
 		return ""
 	})
-	require.Len(t, requests.Items, 3, "one for each container")
+	require.Len(t, requests.Items, 3, "one ContainerRecreateRequest for each container")
 	for i := range requests.Items {
 		owner := requests.Items[i].OwnerReferences[0]
 		require.Equal(t, "Pod", owner.Kind)

@@ -34,7 +34,7 @@ import (
 
 func TestHelmTestPassesInEveryCluster(t *testing.T) {
 	t.Parallel()
-	newScene(t).each(func(c *fleet.Cluster) error {
+	newScene(t).forEach(func(c *fleet.Cluster) error {
 		out, err := c.Helm(t.Context(), "test", c.Manager.Name, "--namespace", fleet.Namespace, "--logs", "--timeout", patience.String())
 		if err == nil && !strings.Contains(out, "replicas are available") {
 			err = errors.New("it does not report replicas")
@@ -73,8 +73,8 @@ func TestWebhooksAreCalledByTheirService(t *testing.T) {
 	require.EqualValues(t, "InPlaceIfPossible", old.Spec.UpdateStrategy.Type)
 }
 
-// served calls all webhooks of a cluster: defaulting and validation by a dry run, conversion by reading the other version.
-func (s *scene) served(c *fleet.Cluster) func(context.Context) error {
+// webhookCheck calls all webhooks of a cluster: defaulting and validation by a dry run, conversion by reading the other version.
+func (s *scene) webhookCheck(c *fleet.Cluster) func(context.Context) error {
 	if c == env.Hub {
 		return func(ctx context.Context) error {
 			o := united("probe", shares{"east": 1, "west": 1})
@@ -92,12 +92,12 @@ func (s *scene) served(c *fleet.Cluster) func(context.Context) error {
 	}
 }
 
-// asking calls all webhooks repeatedly. The returned function stops this, and checks that no call has failed.
-func (s *scene) asking() func() {
+// checkWebhooks calls all webhooks repeatedly. The returned function stops this, and checks that no call has failed.
+func (s *scene) checkWebhooks() func() {
 	s.Helper()
-	vigils := map[string]*vigil{}
+	vigils := map[string]*repeater{}
 	for _, c := range env.Clusters() {
-		vigils[c.Name] = s.keep(100*time.Millisecond, s.served(c))
+		vigils[c.Name] = s.repeat(100*time.Millisecond, s.webhookCheck(c))
 	}
 	return func() {
 		s.Helper()
@@ -109,15 +109,15 @@ func (s *scene) asking() func() {
 	}
 }
 
-// formerTag is the tag of the previous commit's images.
-const formerTag = "former"
+// previousTag is the tag of the previous commit's images.
+const previousTag = "former"
 
-// former changes every release to the chart and images of the previous commit, keeping those of its values that this chart knows.
-func (s *scene) former() {
+// installPrevious changes every release to the chart and images of the previous commit, keeping the values that this chart knows.
+func (s *scene) installPrevious() {
 	s.Helper()
 	dir := s.TempDir()
-	require.NoError(s, env.Former(s.ctx, dir, formerTag))
-	s.each(func(c *fleet.Cluster) error {
+	require.NoError(s, env.Former(s.ctx, dir, previousTag))
+	s.forEach(func(c *fleet.Cluster) error {
 		chart := filepath.Join(dir, "charts", strings.TrimPrefix(c.Manager.Name, "flotilla-"))
 		text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
 		if err != nil {
@@ -137,9 +137,9 @@ func (s *scene) former() {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			return err
 		}
-		args = append(args, "--values", file, "--set", "manager.image.tag="+formerTag)
+		args = append(args, "--values", file, "--set", "manager.image.tag="+previousTag)
 		if _, ok := values["daemon"]; ok {
-			args = append(args, "--set", "daemon.image.tag="+formerTag)
+			args = append(args, "--set", "daemon.image.tag="+previousTag)
 		}
 		_, err = c.Helm(s.ctx, slices.Concat(args, fleet.HelmFlags())...)
 		return err
@@ -149,14 +149,14 @@ func (s *scene) former() {
 // keepKnown removes the values that a chart doesn't have. A map that is empty in the chart accepts any key.
 func keepKnown(values, known map[string]any) {
 	for key, value := range values {
-		is, ok := known[key]
+		old, ok := known[key]
 		if !ok {
 			delete(values, key)
 			continue
 		}
 		inner, isMap := value.(map[string]any)
-		if of, ok := is.(map[string]any); ok && isMap && len(of) > 0 {
-			keepKnown(inner, of)
+		if nested, ok := old.(map[string]any); ok && isMap && len(nested) > 0 {
+			keepKnown(inner, nested)
 		}
 	}
 }
@@ -176,8 +176,8 @@ func (s *scene) rollback(c *fleet.Cluster) error {
 	return err
 }
 
-// each runs a function in some clusters, or in every one, in parallel.
-func (s *scene) each(do func(*fleet.Cluster) error, in ...*fleet.Cluster) {
+// forEach runs a function in some clusters, or in every one, in parallel.
+func (s *scene) forEach(do func(*fleet.Cluster) error, in ...*fleet.Cluster) {
 	s.Helper()
 	if len(in) == 0 {
 		in = env.Clusters()
@@ -194,11 +194,11 @@ func (s *scene) each(do func(*fleet.Cluster) error, in ...*fleet.Cluster) {
 func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
-	s.whole()
-	s.former()
+	s.restore()
+	s.installPrevious()
 	ud := united("web", shares{"east": 6, "west": 6})
 	s.create(env.Hub, ud)
-	s.settled("web", shares{"east": 6, "west": 6}, nil)
+	s.awaitSettled("web", shares{"east": 6, "west": 6}, nil)
 	before := s.census("web", true)
 	// The old managers update half of the pods, the new ones the other half.
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
@@ -213,12 +213,12 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 		}
 		return ""
 	})
-	s.each(s.present)
+	s.forEach(s.installCurrent)
 	for _, m := range env.Members() {
 		require.GreaterOrEqual(t, s.images(m, "web")[imageOld], 3, "the rollout is not over")
 	}
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { partitioned(ud, nil) })
-	s.settled("web", shares{"east": 6, "west": 6}, nil)
+	s.awaitSettled("web", shares{"east": 6, "west": 6}, nil)
 	after := s.census("web", true)
 	require.Len(t, after, len(before))
 	for pod, what := range before {
@@ -226,14 +226,14 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	}
 
 	// From here on, replicas of this commit terminate. They answer until they have ended.
-	refused := s.asking()
-	s.each(s.rollback)
+	refused := s.checkWebhooks()
+	s.forEach(s.rollback)
 	refused()
-	s.runs(formerTag)
-	s.each(s.present)
-	s.runs(env.Tag)
-	s.settled("web", shares{"east": 6, "west": 6}, nil)
-	require.Equal(t, after, s.census("web", true), "managers are replaced, pods stay")
+	s.requireTag(previousTag)
+	s.forEach(s.installCurrent)
+	s.requireTag(env.Tag)
+	s.awaitSettled("web", shares{"east": 6, "west": 6}, nil)
+	require.Equal(t, after, s.census("web", true), "replacing managers must not touch pods")
 }
 
 // images counts the pods of an app by the image in their spec.
@@ -246,8 +246,8 @@ func (s *scene) images(c *fleet.Cluster, app string) map[string]int {
 	return out
 }
 
-// present upgrades a release to this commit's chart and images.
-func (s *scene) present(c *fleet.Cluster) error {
+// installCurrent upgrades a release to this commit's chart and images.
+func (s *scene) installCurrent(c *fleet.Cluster) error {
 	values := []string{"manager.image.tag=" + env.Tag}
 	if c != env.Hub {
 		values = append(values, "daemon.image.repository=lab.example/flotilla-noded", "daemon.image.tag="+env.Tag)
@@ -255,8 +255,8 @@ func (s *scene) present(c *fleet.Cluster) error {
 	return s.upgrade(c, values...)
 }
 
-// runs checks that every manager runs the images with a tag.
-func (s *scene) runs(tag string) {
+// requireTag checks that every manager runs the images with a tag.
+func (s *scene) requireTag(tag string) {
 	s.Helper()
 	for _, c := range env.Clusters() {
 		pods, err := c.Manager.Pods(s.ctx)
@@ -273,8 +273,8 @@ func (s *scene) runs(tag string) {
 // eviction as in a node drain, during which no request fails.
 func TestKilledLeaderIsReplacedAndEvictedLeaderFailsNoRequest(t *testing.T) {
 	s := newScene(t)
-	s.whole()
-	s.each(func(c *fleet.Cluster) error {
+	s.restore()
+	s.forEach(func(c *fleet.Cluster) error {
 		leader, err := c.Manager.Leader(t.Context())
 		if err != nil {
 			return err
@@ -289,11 +289,11 @@ func TestKilledLeaderIsReplacedAndEvictedLeaderFailsNoRequest(t *testing.T) {
 		}
 		return ""
 	})
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
-	s.whole()
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
+	s.restore()
 
-	refused := s.asking()
-	s.each(func(c *fleet.Cluster) error {
+	refused := s.checkWebhooks()
+	s.forEach(func(c *fleet.Cluster) error {
 		leader, err := c.Manager.Leader(t.Context())
 		if err != nil {
 			return err
@@ -309,28 +309,28 @@ func TestKilledLeaderIsReplacedAndEvictedLeaderFailsNoRequest(t *testing.T) {
 			return next.Name != leader.Name, leader.Name + " still leads"
 		})
 	})
-	s.whole()
+	s.restore()
 	refused()
 }
 
 func TestCertificatesAreRotatedAndNoRequestFails(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
-	s.whole()
+	s.restore()
 	c := env.West
-	requests := s.keep(50*time.Millisecond, s.served(c))
+	requests := s.repeat(50*time.Millisecond, s.webhookCheck(c))
 	quick := []string{"--webhook-cert-validity=12s", "--webhook-ca-validity=37s", "--webhook-settle-time=4s"}
 	require.NoError(t, s.upgrade(c, "manager.extraArgs={"+strings.Join(append(fleet.QuickLeader(), quick...), ",")+"}"))
 	t.Cleanup(func() { // For the tests that follow.
 		s.ctx = context.WithoutCancel(t.Context())
 		require.NoError(t, s.rollback(c))
-		s.renewed(c)
+		s.renewCertificates(c)
 	})
 	times, faults := requests.end()
 	require.Empty(t, faults, "requests that failed in an upgrade, of %d", times)
 
-	s.renewed(c)
-	requests = s.keep(50*time.Millisecond, s.served(c))
+	s.renewCertificates(c)
+	requests = s.repeat(50*time.Millisecond, s.webhookCheck(c))
 	secret, seen := webhookSecret(c), map[string]map[string]bool{corev1.TLSCertKey: {}, "ca.crt": {}}
 	s.until(func(ctx context.Context) string {
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
@@ -354,9 +354,9 @@ func webhookSecret(c *fleet.Cluster) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: c.Manager.Name + "-webhook"}}
 }
 
-// renewed deletes the certificates of a manager, so that it creates new ones with the currently configured lifetime. Requests fail meanwhile.
-// It is over when none has failed for two seconds.
-func (s *scene) renewed(c *fleet.Cluster) {
+// renewCertificates deletes the certificates of a manager, so that it creates new ones with the currently configured lifetime. Requests
+// fail meanwhile. It is over when none has failed for two seconds.
+func (s *scene) renewCertificates(c *fleet.Cluster) {
 	s.Helper()
 	s.until(func(ctx context.Context) string { // A terminating replica would create them with the old lifetime.
 		pods, err := c.Manager.Pods(ctx)
@@ -371,7 +371,7 @@ func (s *scene) renewed(c *fleet.Cluster) {
 		if err != nil {
 			return err.Error()
 		}
-		requests := s.keep(50*time.Millisecond, s.served(c)) //nolint:contextcheck // It continues after this poll, until the scene ends.
+		requests := s.repeat(50*time.Millisecond, s.webhookCheck(c)) //nolint:contextcheck // It continues after this poll, until the scene ends.
 		pause(ctx, 2*time.Second)
 		if _, faults := requests.end(); len(faults) > 0 {
 			return faults[len(faults)-1]
@@ -383,10 +383,10 @@ func (s *scene) renewed(c *fleet.Cluster) {
 func TestUninstalledChartsKeepObjectsAndPodsAndCanBeReinstalled(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
-	s.whole()
+	s.restore()
 	ud := united("web", shares{"east": 3, "west": 2})
 	s.create(env.Hub, ud)
-	s.settled("web", shares{"east": 3, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 3, "west": 2}, nil)
 	before := s.census("web", true)
 
 	releases := []*fleet.Cluster{env.Hub, env.East}
@@ -397,7 +397,7 @@ func TestUninstalledChartsKeepObjectsAndPodsAndCanBeReinstalled(t *testing.T) {
 		require.NoError(t, err)
 		_, values[i], _ = strings.Cut(out, "\n") // "USER-SUPPLIED VALUES:"
 	}
-	s.each(func(c *fleet.Cluster) error {
+	s.forEach(func(c *fleet.Cluster) error {
 		_, err := c.Helm(t.Context(), "uninstall", c.Manager.Name, "--namespace", fleet.Namespace, "--wait", "--timeout", patience.String())
 		return err
 	}, releases...)
@@ -408,14 +408,14 @@ func TestUninstalledChartsKeepObjectsAndPodsAndCanBeReinstalled(t *testing.T) {
 	}
 	require.Equal(t, before, s.census("web", true))
 
-	s.each(func(c *fleet.Cluster) error {
+	s.forEach(func(c *fleet.Cluster) error {
 		_, err := c.Shell(t.Context(), fmt.Sprintf("helm install %s charts/%s %s --values - <<'EOF'\n%s\nEOF", c.Manager.Name,
 			strings.TrimPrefix(c.Manager.Name, "flotilla-"), strings.Join(fleet.HelmFlags(), " "), values[slices.Index(releases, c)]))
 		return err
 	}, releases...)
-	s.whole()
+	s.restore()
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 6 })
-	s.settled("web", shares{"east": 3, "west": 3}, nil)
+	s.awaitSettled("web", shares{"east": 3, "west": 3}, nil)
 	after := s.census("web", true)
 	for pod, what := range before {
 		require.Equal(t, what, after[pod])

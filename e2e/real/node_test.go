@@ -21,7 +21,7 @@ import (
 
 func TestStoppedOrKilledNodeIsRestartedWithItsPods(t *testing.T) { //nolint:tparallel // Parallel to each other, but to nothing else.
 	whole := newScene(t)
-	whole.whole()
+	whole.restore()
 	for _, tc := range []struct {
 		name string
 		in   *fleet.Cluster
@@ -39,7 +39,7 @@ func TestStoppedOrKilledNodeIsRestartedWithItsPods(t *testing.T) { //nolint:tpar
 				MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: web.Spec.Selector,
 			}}
 			s.create(tc.in, web)
-			s.rolledOut(tc.in, "web", 4, 4)
+			s.awaitRollout(tc.in, "web", 4, 4)
 			before := s.pods(tc.in, "web")
 			there := on(before, "node-2")
 			require.NotZero(t, there, "pods are spread over the nodes")
@@ -61,19 +61,19 @@ func TestStoppedOrKilledNodeIsRestartedWithItsPods(t *testing.T) { //nolint:tpar
 			})
 
 			require.NoError(t, tc.in.Lab.StartNode(t.Context(), "node-2"))
-			s.rolledOut(tc.in, "web", 4, 4)
+			s.awaitRollout(tc.in, "web", 4, 4)
 			after := s.pods(tc.in, "web")
-			for name, was := range before {
-				require.Equal(t, was.UID, after[name].UID)
+			for name, old := range before {
+				require.Equal(t, old.UID, after[name].UID)
 			}
 		})
 	}
 }
 
 // on counts the pods on a node.
-func on(of map[string]corev1.Pod, node string) int {
+func on(pods map[string]corev1.Pod, node string) int {
 	n := 0
-	for _, p := range of {
+	for _, p := range pods {
 		if p.Spec.NodeName == node {
 			n++
 		}
@@ -89,7 +89,7 @@ func (s *scene) untouchedBut(c *fleet.Cluster, before map[string]corev1.Pod, awa
 		return err.Error()
 	}
 	if web.Status.ObservedGeneration != web.Generation {
-		return "the new template is not seen yet"
+		return "the new template is not observed yet"
 	}
 	for name, p := range s.pods(c, "web") {
 		if p.Spec.NodeName != away {
@@ -102,10 +102,10 @@ func (s *scene) untouchedBut(c *fleet.Cluster, before map[string]corev1.Pod, awa
 func TestMemberThatIsCutOffFromTheHubRollsOutAndReconnects(t *testing.T) {
 	lab.Full(t) // In e2e/suite members continue without the hub, on simulated nodes.
 	s := newScene(t)
-	s.whole()
+	s.restore()
 	ud := united("web", shares{"east": 4, "west": 2})
 	s.create(env.Hub, ud)
-	s.settled("web", shares{"east": 4, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 4, "west": 2}, nil)
 	before := s.census("web", true)
 
 	// The new image has arrived in east when the network is cut.
@@ -145,7 +145,7 @@ func TestMemberThatIsCutOffFromTheHubRollsOutAndReconnects(t *testing.T) {
 			}
 		}
 		if n != 3 {
-			return fmt.Sprintf("%d pods are updated in west, which the change does not concern", n)
+			return fmt.Sprintf("%d pods are updated in west, although the change is not for west", n)
 		}
 		return ""
 	})
@@ -153,7 +153,7 @@ func TestMemberThatIsCutOffFromTheHubRollsOutAndReconnects(t *testing.T) {
 
 	require.NoError(t, lab.Heal(t.Context(), hub, east))
 	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterReady))
-	s.settled("web", shares{"east": 4, "west": 3}, nil)
+	s.awaitSettled("web", shares{"east": 4, "west": 3}, nil)
 	require.Equal(t, map[string]int{"3.0": 7}, s.versions("web"))
 	after := s.census("web", true)
 	for pod, what := range before {

@@ -65,11 +65,11 @@ func (s *scene) moveAndBack(release string) {
 		_, err := c.Shell(ctx, "kubectl apply -n "+m.namespace+" -f "+m.written)
 		return err
 	})
-	m.leave(m.namespace, "kubectl-client-side-apply")
-	m.pack("1.0.0", m.written)
+	m.createLeftovers(m.namespace, "kubectl-client-side-apply")
+	m.writeChart("1.0.0", m.written)
 	_, err = c.Shell(t.Context(), "helm install --server-side=false users -n "+m.released+" "+m.chart)
 	require.NoError(t, err)
-	m.leave(m.released, "helm")
+	m.createLeftovers(m.released, "helm")
 	m.ready(12)
 	before, mark := m.census(), fleet.Mark()
 
@@ -77,14 +77,14 @@ func (s *scene) moveAndBack(release string) {
 	require.ErrorContains(t, err, "CustomResourceDefinition advancedcronjobs.apps.kruise.io is of kruise")
 	require.True(t, apierrors.IsNotFound(c.Client.Get(t.Context(), client.ObjectKey{Name: fleet.Namespace}, &corev1.Namespace{})), "nothing was changed")
 
-	asked := s.keep(100*time.Millisecond, m.ask)
-	for _, command := range m.guide("Move") {
+	asked := s.repeat(100*time.Millisecond, m.dryRunObjects)
+	for _, command := range m.guideCommands("Move") {
 		out := m.run(command)
 		if strings.HasSuffix(command, "wc -l") {
-			require.Equal(t, "0", strings.TrimSpace(out), "the release has let go of its CRDs")
+			require.Equal(t, "0", strings.TrimSpace(out), "the release no longer contains its CRDs")
 		}
 		require.Equal(t, before, m.census(), "after: %s", command)
-		m.remember()
+		m.dryRunCreation()
 	}
 	m.reapply()
 
@@ -93,22 +93,22 @@ func (s *scene) moveAndBack(release string) {
 	change(s, c, web, func(set *appsv1beta1.CloneSet) { *set.Spec.Replicas = 3 })
 	m.ready(13)
 	after := m.census()
-	for what, was := range before {
-		require.Equal(t, was, after[what], what)
+	for what, old := range before {
+		require.Equal(t, old, after[what], what)
 	}
 	require.Len(t, after, len(before)+1)
-	m.untouched(before, mark)
+	m.requireUntouched(before, mark)
 
 	m.stored(fleet.Namespace)
 
-	for _, command := range m.guide("Back") {
+	for _, command := range m.guideCommands("Back") {
 		if strings.Contains(command, "helm uninstall") { // As the guide says, nothing validates objects from here on.
-			m.answered(asked)
+			m.requireAnswered(asked)
 			m.until(func(ctx context.Context) string {
 				for _, name := range []string{"kruise-system", "kruise-daemon-config"} {
 					err := c.Client.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
 					if !apierrors.IsNotFound(err) {
-						return fmt.Sprintf("namespace %s of the former release is still there (%v)", name, err)
+						return fmt.Sprintf("namespace %s of the previous release is still there (%v)", name, err)
 					}
 				}
 				return ""
@@ -140,7 +140,7 @@ func (s *scene) moveAndBack(release string) {
 		require.Equal(t, conversion, crd.Spec.Conversion.Strategy, name)
 		require.Equal(t, []string{stored}, crd.Status.StoredVersions, name)
 	}
-	require.NoError(t, m.ask(t.Context()))
+	require.NoError(t, m.dryRunObjects(t.Context()))
 }
 
 // move is a cluster in the course of a move.
@@ -192,8 +192,8 @@ func newMove(s *scene, c *fleet.Cluster, release string) *move {
 	return m
 }
 
-// pack writes a chart with the manifests in a folder. As is usual, its objects have a label with the chart's version.
-func (m *move) pack(version, manifests string) {
+// writeChart writes a chart with the manifests in a folder. As is usual, its objects have a label with the chart's version.
+func (m *move) writeChart(version, manifests string) {
 	m.Helper()
 	require.NoError(m, os.MkdirAll(filepath.Join(m.chart, "templates"), 0o700))
 	about := fmt.Sprintf("apiVersion: v2\nname: users\nversion: %s\n", version)
@@ -218,7 +218,7 @@ func (m *move) reapply() {
 	again := func(flags, manifests string) {
 		m.Helper()
 		times++
-		m.pack(fmt.Sprintf("1.0.%d", times), manifests)
+		m.writeChart(fmt.Sprintf("1.0.%d", times), manifests)
 		for _, command := range []string{
 			"kubectl apply -n " + m.namespace + " -f " + manifests + " " + flags,
 			"helm upgrade users " + m.chart + " -n " + m.released + " " + flags,
@@ -255,8 +255,8 @@ func (m *move) generations() map[string]int64 {
 	return out
 }
 
-// guide returns the commands in one section of the guide, block by block.
-func (m *move) guide(section string) []string {
+// guideCommands returns the commands in one section of the guide, block by block.
+func (m *move) guideCommands(section string) []string {
 	m.Helper()
 	page, err := os.ReadFile(filepath.Join(env.Root, "docs", "start", "from-openkruise.md"))
 	require.NoError(m, err)
@@ -321,9 +321,9 @@ func (m *move) stored(namespace string) {
 	require.Contains(m, config.Data, "PPS_Watch_Custom_Workload_WhiteList")
 }
 
-// leave creates what OpenKruise leaves for the manifests that were applied in a namespace: the stored objects with their statuses, and what
+// createLeftovers creates what OpenKruise leaves for the manifests that were applied in a namespace: the stored objects with their statuses, and what
 // it created for them. Fields that its webhook sets belong to the applier: by is the applier's name as field manager.
-func (m *move) leave(namespace, by string) {
+func (m *move) createLeftovers(namespace, by string) {
 	m.Helper()
 	for _, docs := range m.kinds {
 		uids := map[string]types.UID{}
@@ -355,7 +355,7 @@ func (m *move) leave(namespace, by string) {
 			}
 			uids[doc.GetKind()+" "+doc.GetName()] = doc.GetUID()
 			if doc.GetKind() == "Pod" {
-				m.pass(doc)
+				m.setGates(doc)
 			}
 			if i == 0 && namespace == m.namespace {
 				m.left = append(m.left, doc)
@@ -364,8 +364,8 @@ func (m *move) leave(namespace, by string) {
 	}
 }
 
-// pass sets the conditions for a pod's readiness gates, as OpenKruise does.
-func (m *move) pass(doc *unstructured.Unstructured) {
+// setGates sets the conditions for a pod's readiness gates, as OpenKruise does.
+func (m *move) setGates(doc *unstructured.Unstructured) {
 	m.Helper()
 	gates, _, err := unstructured.NestedSlice(doc.Object, "spec", "readinessGates")
 	require.NoError(m, err)
@@ -417,8 +417,8 @@ func (m *move) census() map[string]string {
 		require.NoError(m, m.cluster.Client.List(m.ctx, revisions, client.InNamespace(namespace)))
 		for i := range pods.Items {
 			p := &pods.Items[i]
-			is := container(p, "main")
-			out["pod "+namespace+"/"+p.Name] = fmt.Sprintf("%s, generation %d, %s, %d restarts, deleted: %v", p.UID, p.Generation, is.ContainerID, is.RestartCount, p.DeletionTimestamp != nil)
+			status := container(p, "main")
+			out["pod "+namespace+"/"+p.Name] = fmt.Sprintf("%s, generation %d, %s, %d restarts, deleted: %v", p.UID, p.Generation, status.ContainerID, status.RestartCount, p.DeletionTimestamp != nil)
 		}
 		for i := range revisions.Items {
 			r := &revisions.Items[i]
@@ -434,8 +434,8 @@ func (m *move) census() map[string]string {
 	return out
 }
 
-// ask reads each object and changes it in a dry run, in the version in which it was applied.
-func (m *move) ask(ctx context.Context) error {
+// dryRunObjects reads each object and changes it in a dry run, in the version in which it was applied.
+func (m *move) dryRunObjects(ctx context.Context) error {
 	errs := make([]error, 0, 2*len(m.left))
 	for _, o := range m.left {
 		live := o.DeepCopy()
@@ -446,9 +446,9 @@ func (m *move) ask(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// remember dry-runs the creation of a PersistentPodState. Its validation uses what the manager has of that kind in its cache. OpenKruise's
+// dryRunCreation dry-runs the creation of a PersistentPodState. Its validation uses what the manager has of that kind in its cache. OpenKruise's
 // CRD has only v1alpha1.
-func (m *move) remember() {
+func (m *move) dryRunCreation() {
 	m.Helper()
 	pps := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
@@ -462,24 +462,24 @@ func (m *move) remember() {
 	require.NoError(m, m.cluster.Client.Create(m.ctx, pps, client.DryRunAll))
 }
 
-// answered ends the requests and checks that none was rejected.
-func (m *move) answered(asked *vigil) {
+// requireAnswered ends the requests and checks that none was rejected.
+func (m *move) requireAnswered(asked *repeater) {
 	m.Helper()
 	times, faults := asked.end()
-	require.Empty(m, faults, "rounds of requests of which one failed, of %d", times)
+	require.Empty(m, faults, "rounds of requests in which one failed, of %d", times)
 	require.Greater(m, times, 20)
 }
 
-// untouched checks that since the given time we have written no pod and no revision in a census. We may write their statuses.
-func (m *move) untouched(of map[string]string, since time.Time) {
+// requireUntouched checks that since the given time we have written no pod and no revision in a census. We may write their statuses.
+func (m *move) requireUntouched(expected map[string]string, since time.Time) {
 	m.Helper()
 	writes, err := m.cluster.Lab.Writes(since)
 	require.NoError(m, err)
 	kinds := map[string]string{"pods": "pod ", "controllerrevisions.apps": "revision "}
 	for _, w := range writes {
-		_, there := of[kinds[w.Resource]+w.Namespace+"/"+w.Name]
+		_, there := expected[kinds[w.Resource]+w.Namespace+"/"+w.Name]
 		if there && strings.HasPrefix(w.User, "system:serviceaccount:"+fleet.Namespace+":") {
-			require.Fail(m, "we wrote what OpenKruise had left", "%+v", w)
+			require.Fail(m, "we wrote an object that OpenKruise had left", "%+v", w)
 		}
 	}
 }

@@ -21,15 +21,15 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // slot is a node resource that only the pods in this file request.
 const slot = "example.com/slot"
 
-// capacity sets how many pods that request one slot each node of a cluster can run.
-func (s *scene) capacity(c *fleet.Cluster, n string) {
+// setCapacity sets how many pods that request one slot each node of a cluster can run.
+func (s *scene) setCapacity(c *fleet.Cluster, n string) {
 	s.Helper()
 	nodes := &corev1.NodeList{}
 	require.NoError(s, c.Client.List(s.ctx, nodes))
@@ -45,9 +45,9 @@ func (s *scene) capacity(c *fleet.Cluster, n string) {
 func TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest(t *testing.T) {
 	lab.Full(t) // e2e/suite tests the same with simulated nodes.
 	s := newScene(t)
-	s.whole()
-	s.capacity(env.East, "1")
-	s.capacity(env.West, "4")
+	s.restore()
+	s.setCapacity(env.East, "1")
+	s.setCapacity(env.West, "4")
 	web := set("web", 6, app("app", port))
 	web.Labels = map[string]string{keys.FleetTemplate: "true"}
 	one := corev1.ResourceList{slot: resource.MustParse("1")}
@@ -72,7 +72,7 @@ func TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest(t *testing.T) {
 	}
 	s.create(env.Hub, web)
 	s.create(env.Hub, ws)
-	t.Cleanup(func() { s.gone(ws, web) })
+	t.Cleanup(func() { s.deleteAndAwait(ws, web) })
 	// placed waits until the hub's status reports that many pods for the subsets, and east is stale or not.
 	placed := func(stale bool, want shares) {
 		t.Helper()
@@ -120,7 +120,7 @@ func TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest(t *testing.T) {
 
 	change(s, env.Hub, web, func(web *appsv1beta1.CloneSet) { image(&web.Spec.Template, imageNew) })
 	serving(imageNew, 2, 4)
-	s.rolledOut(env.Hub, "web", 6, 6)
+	s.awaitRollout(env.Hub, "web", 6, 6)
 	updated := s.census("web", true)
 	require.Len(t, updated, len(before))
 	for pod, what := range before {
@@ -130,14 +130,14 @@ func TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest(t *testing.T) {
 	require.NoError(t, env.East.StopControlPlane(t.Context()))
 	t.Cleanup(func() { // Also if the test fails before east is back.
 		s.ctx = context.WithoutCancel(t.Context())
-		s.whole()
+		s.restore()
 	})
 	require.NoError(t, env.AwaitPhase(t.Context(), fleet.EastName, fleetv1alpha1.ClusterUnreachable))
 	change(s, env.Hub, web, func(web *appsv1beta1.CloneSet) { *web.Spec.Replicas = 7 })
 	placed(true, shares{"zone-a": 1, "zone-b": 1, "overflow": 5})
 	change(s, env.Hub, web, func(web *appsv1beta1.CloneSet) { *web.Spec.Replicas = 6 })
 	placed(true, full)
-	s.whole()
+	s.restore()
 	placed(false, full)
 	serving(imageNew, 2, 4)
 	kept := 0
@@ -146,15 +146,15 @@ func TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest(t *testing.T) {
 			kept++
 		}
 	}
-	require.GreaterOrEqual(t, kept, 5, "the scale-in may have taken one that was there before; no other one was replaced")
+	require.GreaterOrEqual(t, kept, 5, "the scale-in removed more than one of the earlier pods, or a pod was replaced")
 
 	change(s, env.Hub, web, func(web *appsv1beta1.CloneSet) { *web.Spec.Replicas = 2 })
 	serving(imageNew, 2, 0)
 	placed(false, shares{"zone-a": 1, "zone-b": 1, "overflow": 0})
 }
 
-// gone deletes objects on the hub, and waits until they and what they run in the members are gone.
-func (s *scene) gone(objects ...client.Object) {
+// deleteAndAwait deletes objects on the hub, and waits until they and what they run in the members are gone.
+func (s *scene) deleteAndAwait(objects ...client.Object) {
 	s.Helper()
 	s.ctx = context.WithoutCancel(s.ctx)
 	for _, o := range objects {
@@ -215,17 +215,17 @@ func TestASecretReachesThreeOfFourClusters(t *testing.T) {
 		},
 	}
 	require.NoError(t, env.Hub.Client.Create(t.Context(), rd))
-	t.Cleanup(func() { s.gone(rd) })
+	t.Cleanup(func() { s.deleteAndAwait(rd) })
 	// holds returns the number of namespaces in a cluster that have the Secret, or -1 if one can't be read.
 	holds := func(ctx context.Context, c *fleet.Cluster) int {
 		n := 0
 		for i := range namespaces {
-			is := &corev1.Secret{}
-			err := c.Client.Get(ctx, client.ObjectKey{Namespace: fmt.Sprintf("registry-%d", i), Name: "registry"}, is)
+			current := &corev1.Secret{}
+			err := c.Client.Get(ctx, client.ObjectKey{Namespace: fmt.Sprintf("registry-%d", i), Name: "registry"}, current)
 			if client.IgnoreNotFound(err) != nil {
 				return -1
 			}
-			if string(is.Data["password"]) == "open sesame" {
+			if string(current.Data["password"]) == "open sesame" {
 				n++
 			}
 		}
@@ -250,7 +250,7 @@ func TestASecretReachesThreeOfFourClusters(t *testing.T) {
 	require.NoError(t, env.Hub.Client.List(t.Context(), held, client.InNamespace(fleetv1alpha1.Namespace(excluded))))
 	require.Empty(t, held.Items, "the excluded cluster has no row")
 
-	s.gone(rd)
+	s.deleteAndAwait(rd)
 	s.until(func(ctx context.Context) string { // The garbage collector in each cluster deletes the copies.
 		for name, c := range clusters {
 			if n := holds(ctx, c); n != 0 {

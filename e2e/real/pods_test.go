@@ -62,8 +62,8 @@ func (s *scene) nodesOf(c *fleet.Cluster, app string, pods int) map[string]strin
 	return out
 }
 
-// tally counts pods by node.
-func tally(nodes map[string]string) map[string]int {
+// countByNode counts pods by node.
+func countByNode(nodes map[string]string) map[string]int {
 	out := map[string]int{}
 	for _, node := range nodes {
 		out[node]++
@@ -71,8 +71,8 @@ func tally(nodes map[string]string) map[string]int {
 	return out
 }
 
-// budgeted waits until a budget has counted that many pods, and allows that many of them to go.
-func (s *scene) budgeted(c *fleet.Cluster, name string, available, allowed int32) {
+// awaitBudget waits until a budget has counted that many pods, and allows that many of them to go.
+func (s *scene) awaitBudget(c *fleet.Cluster, name string, available, allowed int32) {
 	s.Helper()
 	b := &policyv1beta1.PodUnavailableBudget{}
 	s.until(func(ctx context.Context) string {
@@ -94,18 +94,18 @@ func (s *scene) protect(c *fleet.Cluster, app string, spec policyv1beta1.PodUnav
 	spec.MaxUnavailable = new(intstr.FromInt32(0))
 	b := &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Name: app}, Spec: spec}
 	s.create(c, b)
-	s.budgeted(c, app, int32(len(pods)), 0)
+	s.awaitBudget(c, app, int32(len(pods)), 0)
 	for _, p := range pods {
 		s.until(func(ctx context.Context) string {
 			if err := c.Client.Delete(ctx, &p, client.DryRunAll); !apierrors.IsForbidden(err) {
-				return fmt.Sprintf("a deletion is not refused (%v)", err)
+				return fmt.Sprintf("a deletion is not rejected (%v)", err)
 			}
 			return ""
 		})
 		break
 	}
 	change(s, c, b, func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(most)) })
-	s.budgeted(c, app, int32(len(pods)), most)
+	s.awaitBudget(c, app, int32(len(pods)), most)
 }
 
 // TestPodUnavailableBudgetHoldsWhileANodeIsDrained uses kubectl to drain a node with at least two of three pods, one of which may be
@@ -116,7 +116,7 @@ func TestPodUnavailableBudgetHoldsWhileANodeIsDrained(t *testing.T) {
 	const pods = 3
 	s.create(c, deployed("web", pods, app("app", port)))
 	node := ""
-	for name, n := range tally(s.nodesOf(c, "web", pods)) {
+	for name, n := range countByNode(s.nodesOf(c, "web", pods)) {
 		if n > 1 {
 			node = name
 		}
@@ -125,7 +125,7 @@ func TestPodUnavailableBudgetHoldsWhileANodeIsDrained(t *testing.T) {
 		TargetRef: &policyv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
 	}, 1)
 	// A probe that a busy machine answers late doesn't count.
-	fewest := s.fewest(c, "web", func(p *corev1.Pod, so bool) bool { return so || ready(p) })
+	fewest := s.watchFewest(c, "web", func(p *corev1.Pod, so bool) bool { return so || ready(p) })
 
 	mark := fleet.Mark()
 	t.Cleanup(func() {
@@ -134,8 +134,8 @@ func TestPodUnavailableBudgetHoldsWhileANodeIsDrained(t *testing.T) {
 	})
 	_, err := c.Shell(t.Context(), fmt.Sprintf("kubectl drain %s --pod-selector app=web --timeout %s", node, patience))
 	require.NoError(t, err)
-	for name, is := range s.nodesOf(c, "web", pods) {
-		require.NotEqual(t, node, is, name)
+	for name, current := range s.nodesOf(c, "web", pods) {
+		require.NotEqual(t, node, current, name)
 	}
 	require.Equal(t, pods-1, fewest(), "pods that were ready at the worst moment")
 	codes := map[int]int{}
@@ -148,13 +148,13 @@ func TestPodUnavailableBudgetHoldsWhileANodeIsDrained(t *testing.T) {
 	}
 	t.Logf("answers to evictions: %v", codes)
 	require.Greater(t, codes[201], 1)
-	require.NotZero(t, codes[429], "kubectl was told to wait, and tried again")
+	require.NotZero(t, codes[429], "kubectl got no 429 after which it had to retry")
 	require.Len(t, codes, 2)
 }
 
-// fewest watches how many pods of an app serve and are not being deleted. serves decides by the pod, and by whether the pod has served so far.
+// watchFewest watches how many pods of an app serve and are not being deleted. serves decides by the pod, and by whether the pod has served so far.
 // The returned function returns the lowest number since the call.
-func (s *scene) fewest(c *fleet.Cluster, app string, serves func(p *corev1.Pod, so bool) bool) func() int {
+func (s *scene) watchFewest(c *fleet.Cluster, app string, serves func(p *corev1.Pod, so bool) bool) func() int {
 	s.Helper()
 	var mu sync.Mutex
 	serve, least := map[types.UID]bool{}, -1
@@ -194,7 +194,7 @@ func (s *scene) fewest(c *fleet.Cluster, app string, serves func(p *corev1.Pod, 
 // Nothing replaces the pods, so the grants can be counted. No node runs the pods: their statuses only claim that they are ready.
 func TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled(t *testing.T) {
 	s, c := newScene(t), env.West
-	s.whole()
+	s.restore()
 	const pods, units, late = 60, 40, 10
 	names := make(chan string, pods)
 	for i := range pods {
@@ -259,7 +259,7 @@ func TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled(t *testing.T)
 	require.EqualValues(t, units, granted.Load())
 	require.EqualValues(t, pods-units, refused.Load())
 	require.Len(t, s.pods(c, "web"), pods-units)
-	s.budgeted(c, "web", pods-units, 0)
+	s.awaitBudget(c, "web", pods-units, 0)
 	s.until(func(ctx context.Context) string { // Until then, requests of later tests may reach it.
 		again := &corev1.Pod{}
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(leader), again); err != nil {
@@ -272,18 +272,18 @@ func TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled(t *testing.T)
 	})
 }
 
-// slots gives each node, which is its own zone, an amount of a resource. A pod with this container takes one unit. The first node has one
+// limitSlots gives each node, which is its own zone, an amount of a resource. A pod with this container takes one unit. The first node has one
 // unit, and is full with it. CPU would not work: nodes have the machine's CPUs, and other tests use them.
-func (s *scene) slots(c *fleet.Cluster, name string, one *corev1.Container) {
+func (s *scene) limitSlots(c *fleet.Cluster, name string, one *corev1.Container) {
 	s.Helper()
-	of := "example.com/" + name
+	resourceName := "example.com/" + name
 	for i, node := range c.Lab.RealNodes() {
 		n := 1 + 9*i
-		patch := fmt.Appendf(nil, `{"status":{"capacity":{%[1]q:"%[2]d"},"allocatable":{%[1]q:"%[2]d"}}}`, of, n)
+		patch := fmt.Appendf(nil, `{"status":{"capacity":{%[1]q:"%[2]d"},"allocatable":{%[1]q:"%[2]d"}}}`, resourceName, n)
 		o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
 		require.NoError(s, c.Client.Status().Patch(s.ctx, o, client.RawPatch(types.StrategicMergePatchType, patch)))
 	}
-	amount := corev1.ResourceList{corev1.ResourceName(of): resource.MustParse("1")}
+	amount := corev1.ResourceList{corev1.ResourceName(resourceName): resource.MustParse("1")}
 	one.Resources = corev1.ResourceRequirements{Requests: amount, Limits: amount}
 }
 
@@ -298,7 +298,7 @@ func TestUnitedDeploymentAdaptiveLeavesAZoneThatIsFull(t *testing.T) {
 	t.Parallel()
 	s, c := newScene(t), env.East
 	one := app("app", port)
-	s.slots(c, "ud", &one)
+	s.limitSlots(c, "ud", &one)
 	web := deployed("web", 4, one)
 	web.Labels = web.Spec.Template.Labels
 	ud := &appsv1beta1.UnitedDeployment{
@@ -317,7 +317,7 @@ func TestUnitedDeploymentAdaptiveLeavesAZoneThatIsFull(t *testing.T) {
 		},
 	}
 	s.create(c, ud)
-	require.Equal(t, map[string]int{"node-1": 1, "node-2": 3}, tally(s.nodesOf(c, "web", 4)))
+	require.Equal(t, map[string]int{"node-1": 1, "node-2": 3}, countByNode(s.nodesOf(c, "web", 4)))
 	s.until(func(ctx context.Context) string {
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(ud), ud); err != nil {
 			return err.Error()
@@ -338,7 +338,7 @@ func TestWorkloadSpreadAdaptiveLeavesAZoneThatIsFull(t *testing.T) {
 	t.Parallel()
 	s, c := newScene(t), env.East
 	one := app("app", port)
-	s.slots(c, "ws", &one)
+	s.limitSlots(c, "ws", &one)
 	web := deployed("web", 0, one)
 	s.create(c, web)
 	ws := &appsv1beta1.WorkloadSpread{
@@ -371,7 +371,7 @@ func TestWorkloadSpreadAdaptiveLeavesAZoneThatIsFull(t *testing.T) {
 		return ""
 	})
 	change(s, c, web, func(web *appsv1.Deployment) { web.Spec.Replicas = new(int32(4)) })
-	require.Equal(t, map[string]int{"node-1": 1, "node-2": 3}, tally(s.nodesOf(c, "web", 4)))
+	require.Equal(t, map[string]int{"node-1": 1, "node-2": 3}, countByNode(s.nodesOf(c, "web", 4)))
 	spread(func() string {
 		for _, subset := range ws.Status.SubsetStatuses {
 			if subset.Name == "a" && subset.Replicas == 1 &&
@@ -414,13 +414,13 @@ func TestPersistentPodStateBringsPodsBackToTheirNodes(t *testing.T) {
 	}
 	s.until(func(context.Context) string {
 		after := s.pods(c, "db")
-		for name, was := range before {
-			is := after[name]
-			if is.UID == was.UID || !ready(&is) {
+		for name, old := range before {
+			current := after[name]
+			if current.UID == old.UID || !ready(&current) {
 				return "the next " + name + " is not ready"
 			}
-			require.Equal(t, was.Spec.NodeName, is.Spec.NodeName, name)
-			require.Equal(t, was.Spec.NodeName, is.Spec.NodeSelector[corev1.LabelHostname], name)
+			require.Equal(t, old.Spec.NodeName, current.Spec.NodeName, name)
+			require.Equal(t, old.Spec.NodeName, current.Spec.NodeSelector[corev1.LabelHostname], name)
 		}
 		return ""
 	})

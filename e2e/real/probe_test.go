@@ -60,71 +60,71 @@ func TestProbesFollowAContainer(t *testing.T) {
 			return nil, err
 		}
 		out := map[string]appsv1alpha1.ContainerProbeState{}
-		for _, of := range n.Status.PodProbeStatuses {
-			for _, is := range of.ProbeStates {
-				if of.UID == pod.UID {
-					out[is.Name[len("follow#"):]] = is
+		for _, podStatus := range n.Status.PodProbeStatuses {
+			for _, state := range podStatus.ProbeStates {
+				if podStatus.UID == pod.UID {
+					out[state.Name[len("follow#"):]] = state
 				}
 			}
 		}
 		return out, nil
 	}
-	become := func(want map[string]appsv1alpha1.ProbeState) (is map[string]appsv1alpha1.ContainerProbeState) {
+	become := func(want map[string]appsv1alpha1.ProbeState) (results map[string]appsv1alpha1.ContainerProbeState) {
 		t.Helper()
 		s.until(func(ctx context.Context) string {
 			var err error
-			if is, err = states(ctx); err != nil {
+			if results, err = states(ctx); err != nil {
 				return err.Error()
 			}
 			for name, state := range want {
-				if is[name].State != state {
-					return fmt.Sprintf("probe %s is %q: %s", name, is[name].State, is[name].Message)
+				if results[name].State != state {
+					return fmt.Sprintf("probe %s is %q: %s", name, results[name].State, results[name].Message)
 				}
 			}
 			return ""
 		})
-		return is
+		return results
 	}
 	const succeeded, failed, unknown = appsv1alpha1.ProbeSucceeded, appsv1alpha1.ProbeFailed, appsv1alpha1.ProbeUnknown
 	up := map[string]appsv1alpha1.ProbeState{"exec": succeeded, "http": succeeded, "tcp": succeeded, "grpc": failed, "missing": unknown}
-	is := become(up)
-	require.Equal(t, "1.0\n", is["http"].Message)
+	results := become(up)
+	require.Equal(t, "1.0\n", results["http"].Message)
 	s.until(func(ctx context.Context) string {
-		if is, err := states(ctx); err != nil || !strings.HasPrefix(is["missing"].Message, "the probe could not be run: ") {
-			return fmt.Sprintf("probe missing says %q (%v)", is["missing"].Message, err)
+		if results, err := states(ctx); err != nil || !strings.HasPrefix(results["missing"].Message, "the probe could not be run: ") {
+			return fmt.Sprintf("probe missing says %q (%v)", results["missing"].Message, err)
 		}
 		return ""
 	})
 	at := fmt.Sprintf("http://%s:%d", pod.Status.PodIP, port)
 
 	// The daemon continues from its earlier results.
-	before := is
+	before := results
 	require.NoError(t, killDaemon(t.Context(), env.East, pod.Spec.NodeName))
 	s.post(at + "/ready?is=no")
-	is = become(map[string]appsv1alpha1.ProbeState{"exec": failed, "http": succeeded, "tcp": succeeded, "grpc": failed, "missing": unknown})
+	results = become(map[string]appsv1alpha1.ProbeState{"exec": failed, "http": succeeded, "tcp": succeeded, "grpc": failed, "missing": unknown})
 	s.until(func(ctx context.Context) string { // On a busy machine the command may be killed before it has an answer.
-		if is, err := states(ctx); err != nil || !strings.Contains(is["exec"].Message, "503") {
-			return fmt.Sprintf("probe exec says %q (%v)", is["exec"].Message, err)
+		if results, err := states(ctx); err != nil || !strings.Contains(results["exec"].Message, "503") {
+			return fmt.Sprintf("probe exec says %q (%v)", results["exec"].Message, err)
 		}
 		return ""
 	})
 	for _, name := range []string{"http", "tcp", "grpc"} {
-		require.Equal(t, before[name].LastTransitionTime, is[name].LastTransitionTime, "%s did not change in between", name)
+		require.Equal(t, before[name].LastTransitionTime, results[name].LastTransitionTime, "%s did not change in between", name)
 	}
 
 	// Connections wait forever.
 	s.post(at + "/ready?is=yes")
 	become(up)
 	s.post(at + "/hang")
-	is = become(map[string]appsv1alpha1.ProbeState{"exec": failed, "http": failed, "tcp": succeeded})
-	require.Equal(t, "the command did not end within 4s, and was killed", is["exec"].Message)
-	require.Equal(t, "there was no answer within 4s", is["http"].Message)
+	results = become(map[string]appsv1alpha1.ProbeState{"exec": failed, "http": failed, "tcp": succeeded})
+	require.Equal(t, "the command did not finish within 4s and was killed", results["exec"].Message)
+	require.Equal(t, "no response within 4s", results["http"].Message)
 	s.until(func(ctx context.Context) string {
 		if err := env.East.Client.Get(ctx, s.key("probed"), pod); err != nil {
 			return err.Error()
 		}
 		for _, c := range pod.Status.Conditions {
-			if c.Type == "example.com/http" && c.Status == corev1.ConditionFalse && c.Message == "there was no answer within 4s" {
+			if c.Type == "example.com/http" && c.Status == corev1.ConditionFalse && c.Message == "no response within 4s" {
 				return ""
 			}
 		}
@@ -138,9 +138,9 @@ func TestProbesFollowAContainer(t *testing.T) {
 
 	require.NoError(t, env.East.Client.Delete(t.Context(), marker))
 	s.until(func(ctx context.Context) string {
-		is, err := states(ctx)
-		if client.IgnoreNotFound(err) != nil || len(is) > 0 {
-			return fmt.Sprintf("there are results: %v (%v)", is, err)
+		results, err := states(ctx)
+		if client.IgnoreNotFound(err) != nil || len(results) > 0 {
+			return fmt.Sprintf("there are results: %v (%v)", results, err)
 		}
 		return ""
 	})

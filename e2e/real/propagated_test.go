@@ -82,7 +82,7 @@ func TestADeploymentIsPropagatedWithWhatItUses(t *testing.T) {
 		},
 	}
 	s.create(env.Hub, p)
-	t.Cleanup(func() { s.gone(p) })
+	t.Cleanup(func() { s.deleteAndAwait(p) })
 
 	// runs waits until the members run that many ready pods of a version, each with its cluster's color.
 	runs := func(version string) {
@@ -99,7 +99,7 @@ func TestADeploymentIsPropagatedWithWhatItUses(t *testing.T) {
 					}
 					env, err := fetch(ctx, fmt.Sprintf("http://%s:%d/env", p.Status.PodIP, port))
 					if err != nil || !slices.Contains(strings.Fields(env), "COLOR="+want.color) {
-						return fmt.Sprintf("%s: pod %s has not color %s: %s (%v)", c.Name, name, want.color, env, err)
+						return fmt.Sprintf("%s: pod %s does not have color %s: %s (%v)", c.Name, name, want.color, env, err)
 					}
 				}
 				if len(pods) != want.pods {
@@ -125,7 +125,7 @@ func TestADeploymentIsPropagatedWithWhatItUses(t *testing.T) {
 	healthy()
 	require.Empty(t, s.pods(env.Hub, "web"), "nothing runs the template on the hub")
 	require.NoError(t, env.West.Client.Get(t.Context(), s.key("web"), mine))
-	require.Equal(t, map[string]string{"color": "blue", "owner": "west"}, mine.Data, "of an adopted object others keep the fields that the hub does not name")
+	require.Equal(t, map[string]string{"color": "blue", "owner": "west"}, mine.Data, "an adopted object keeps the fields that the hub doesn't set")
 	volumes := map[string]bool{}
 	for _, c := range env.Members() {
 		pvc := s.pvcs(c)["web"]
@@ -159,7 +159,7 @@ func TestADeploymentIsPropagatedWithWhatItUses(t *testing.T) {
 	runs(imageNew)
 	healthy()
 
-	s.gone(p)
+	s.deleteAndAwait(p)
 	for _, c := range env.Members() {
 		require.True(t, apierrors.IsNotFound(c.Client.Get(t.Context(), s.key("web"), web.DeepCopy())), c.Name)
 		s.until(func(context.Context) string {
@@ -169,5 +169,5 @@ func TestADeploymentIsPropagatedWithWhatItUses(t *testing.T) {
 			return ""
 		})
 	}
-	require.NoError(t, env.Hub.Client.Get(t.Context(), s.key("web"), config), "what was selected stays on the hub")
+	require.NoError(t, env.Hub.Client.Get(t.Context(), s.key("web"), config), "the selected object stays on the hub")
 }

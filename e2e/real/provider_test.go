@@ -40,7 +40,7 @@ func newPlugin(ctx context.Context) (*plugin, error) {
 	if err := os.WriteFile(p.config(), data, 0o600); err != nil {
 		return nil, fmt.Errorf("configure the credential provider: %w", err)
 	}
-	return p, p.says("")
+	return p, p.setAnswer("")
 }
 
 const pluginVersion = "credentialprovider.kubelet.k8s.io/v1"
@@ -49,8 +49,8 @@ func (p *plugin) bin() string { return filepath.Join(p.dir, "plugins") }
 
 func (p *plugin) config() string { return filepath.Join(p.dir, "config.json") }
 
-// says makes the plugin answer with a password for the lab's registry. "" means that it has no answer for it.
-func (p *plugin) says(password string) error {
+// setAnswer makes the plugin answer with a password for the lab's registry. "" means that it has no answer for it.
+func (p *plugin) setAnswer(password string) error {
 	auth := map[string]any{}
 	if password != "" {
 		auth[lab.RegistryAddress] = map[string]string{"username": "lab", "password": password}

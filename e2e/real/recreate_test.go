@@ -36,7 +36,7 @@ func TestOneOfThreeContainersIsRecreated(t *testing.T) {
 		}
 		return out
 	}
-	was := ids(pod)
+	before := ids(pod)
 	ask := func(name string) {
 		t.Helper()
 		s.create(env.East, &appsv1beta1.ContainerRecreateRequest{
@@ -72,16 +72,16 @@ func TestOneOfThreeContainersIsRecreated(t *testing.T) {
 	ask("b")
 	completed("b")
 	restarts(0, 1, 0)
-	is := ids(pod)
-	require.Equal(t, was["a"], is["a"])
-	require.Equal(t, was["c"], is["c"])
-	require.NotEqual(t, was["b"], is["b"])
+	after := ids(pod)
+	require.Equal(t, before["a"], after["a"])
+	require.Equal(t, before["c"], after["c"])
+	require.NotEqual(t, before["b"], after["b"])
 	require.Equal(t, uid, pod.UID)
 
 	ask("a")
 	ask("c")
 	first, second := completed("a"), completed("c")
 	restarts(1, 1, 1)
-	require.Equal(t, is["b"], ids(pod)["b"])
+	require.Equal(t, after["b"], ids(pod)["b"])
 	require.False(t, second.Status.CompletionTime.Before(first.Status.CompletionTime), "one after the other")
 }

@@ -26,21 +26,21 @@ type usage struct {
 // BenchmarkRest measures what a process of each program uses in a fleet at rest.
 func BenchmarkRest(b *testing.B) {
 	for b.Loop() {
-		newScene(b).whole()
+		newScene(b).restore()
 		require.True(b, pause(b.Context(), restWindow)) // Wait for what happens after a start.
 		before := programs(b)
 		require.True(b, pause(b.Context(), restWindow))
 		after := programs(b)
 		require.Contains(b, after, "flotilla-member")
-		for name, is := range after {
-			was := before[name]
-			if was.processes != is.processes {
-				b.Logf("%s: %d processes, then %d", name, was.processes, is.processes)
+		for name, current := range after {
+			old := before[name]
+			if old.processes != current.processes {
+				b.Logf("%s: %d processes, then %d", name, old.processes, current.processes)
 				continue
 			}
-			n := float64(is.processes)
-			b.ReportMetric(float64(is.memory)/1024/n, name+"-MiB")
-			b.ReportMetric(float64(is.ticks-was.ticks)/restWindow.Seconds()/n, name+"-%core")
+			n := float64(current.processes)
+			b.ReportMetric(float64(current.memory)/1024/n, name+"-MiB")
+			b.ReportMetric(float64(current.ticks-old.ticks)/restWindow.Seconds()/n, name+"-%core")
 		}
 		b.ReportMetric(0, "ns/op")
 	}

@@ -50,10 +50,10 @@ func newScene(tb testing.TB) *scene {
 	return s
 }
 
-// whole ensures that everything runs and both members are Ready, whatever an earlier test left.
-func (s *scene) whole() {
+// restore ensures that everything runs and both members are Ready, whatever an earlier test left.
+func (s *scene) restore() {
 	s.Helper()
-	s.each(func(c *fleet.Cluster) error { return c.Mend(s.ctx) })
+	s.forEach(func(c *fleet.Cluster) error { return c.Mend(s.ctx) })
 	for _, m := range env.Members() {
 		require.NoError(s, env.AwaitPhase(s.ctx, m.Name, fleetv1alpha1.ClusterReady))
 	}
@@ -219,8 +219,8 @@ func (s *scene) pods(c *fleet.Cluster, app string) map[string]corev1.Pod {
 	return out
 }
 
-// rolledOut waits until a CloneSet runs that many ready pods, updated of them at the new revision.
-func (s *scene) rolledOut(c *fleet.Cluster, name string, replicas, updated int32) {
+// awaitRollout waits until a CloneSet runs that many ready pods, updated of them at the new revision.
+func (s *scene) awaitRollout(c *fleet.Cluster, name string, replicas, updated int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		set := &appsv1beta1.CloneSet{}
@@ -239,8 +239,8 @@ func (s *scene) rolledOut(c *fleet.Cluster, name string, replicas, updated int32
 // shares are numbers of pods by cluster.
 type shares map[string]int32
 
-// settled waits until every cluster runs that many ready pods of an object, and that many of them are updated (nil means all).
-func (s *scene) settled(name string, want, updated shares) { //nolint:unparam // A scenario names its object.
+// awaitSettled waits until every cluster runs that many ready pods of an object, and that many of them are updated (nil means all).
+func (s *scene) awaitSettled(name string, want, updated shares) { //nolint:unparam // A scenario names its object.
 	s.Helper()
 	if updated == nil {
 		updated = want
@@ -306,8 +306,8 @@ func container(p *corev1.Pod, name string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// vigil repeats something while a test runs.
-type vigil struct {
+// repeater repeats something while a test runs.
+type repeater struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	mu     sync.Mutex
@@ -315,11 +315,11 @@ type vigil struct {
 	faults []string
 }
 
-// keep repeats something at an interval until end is called.
-func (s *scene) keep(every time.Duration, do func(context.Context) error) *vigil {
+// repeat repeats something at an interval until end is called.
+func (s *scene) repeat(every time.Duration, do func(context.Context) error) *repeater {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.ctx)
-	v := &vigil{cancel: cancel}
+	v := &repeater{cancel: cancel}
 	v.done.Go(func() {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -346,7 +346,7 @@ func (s *scene) keep(every time.Duration, do func(context.Context) error) *vigil
 }
 
 // end stops it, and returns how often it ran and what failed.
-func (v *vigil) end() (times int, faults []string) {
+func (v *repeater) end() (times int, faults []string) {
 	v.cancel()
 	v.done.Wait()
 	return v.times, v.faults

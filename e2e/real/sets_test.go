@@ -56,8 +56,8 @@ func storage(size string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 }
 
-// statefulDone returns what is missing until a StatefulSet runs that many pods, all of them at the new revision.
-func (s *scene) statefulDone(c *fleet.Cluster, name string, replicas int32) func(context.Context) string { //nolint:unparam // As with settled.
+// missingStateful returns what is missing until a StatefulSet runs that many pods, all of them at the new revision.
+func (s *scene) missingStateful(c *fleet.Cluster, name string, replicas int32) func(context.Context) string { //nolint:unparam // As with settled.
 	return func(ctx context.Context) string {
 		set := &appsv1beta1.StatefulSet{}
 		if err := c.Client.Get(ctx, s.key(name), set); err != nil {
@@ -83,17 +83,17 @@ func (s *scene) pvcs(c *fleet.Cluster) map[string]corev1.PersistentVolumeClaim {
 	return out
 }
 
-func pvcUIDs(of map[string]corev1.PersistentVolumeClaim) map[string]types.UID {
+func pvcUIDs(pvcs map[string]corev1.PersistentVolumeClaim) map[string]types.UID {
 	out := map[string]types.UID{}
-	for name := range of {
-		out[name] = of[name].UID
+	for name := range pvcs {
+		out[name] = pvcs[name].UID
 	}
 	return out
 }
 
-// mounted checks that the running container of a pod has its PVC's folder, with the files that were written to it. It uses containerd's
+// requireMounted checks that the running container of a pod has its PVC's folder, with the files that were written to it. It uses containerd's
 // mounts, so it checks the container that runs now.
-func (s *scene) mounted(c *fleet.Cluster, p *corev1.Pod, pvc types.UID) {
+func (s *scene) requireMounted(c *fleet.Cluster, p *corev1.Pod, pvc types.UID) {
 	s.Helper()
 	id := strings.TrimPrefix(container(p, "app").ContainerID, "containerd://")
 	out, err := c.Lab.NodeExec(s.ctx, p.Spec.NodeName, nil, "ctr", "-n", "k8s.io", "containers", "info", id)
@@ -111,27 +111,27 @@ func TestStatefulPodThatIsUpdatedInPlaceKeepsItsPVCMountedAndItsAddress(t *testi
 	s := newScene(t)
 	db := stateful("db", 3)
 	s.create(env.East, db)
-	s.until(s.statefulDone(env.East, "db", 3))
+	s.until(s.missingStateful(env.East, "db", 3))
 	before, pvcs := s.pods(env.East, "db"), s.pvcs(env.East)
 	require.Len(t, pvcs, 3)
 	for name, p := range before {
 		uid := pvcs["data-"+name].UID
 		_, err := env.East.Lab.NodeExec(t.Context(), p.Spec.NodeName, strings.NewReader(name), "tee", folder(uid)+"/written")
 		require.NoError(t, err)
-		s.mounted(env.East, &p, uid)
+		s.requireMounted(env.East, &p, uid)
 	}
 
 	change(s, env.East, db, func(set *appsv1beta1.StatefulSet) { image(&set.Spec.Template, imageNew) })
-	s.until(s.statefulDone(env.East, "db", 3))
+	s.until(s.missingStateful(env.East, "db", 3))
 	after := s.pods(env.East, "db")
-	for name, was := range before {
-		is := after[name]
-		require.Equal(t, was.UID, is.UID)
-		require.Equal(t, was.Spec.NodeName, is.Spec.NodeName)
-		require.Equal(t, was.Status.PodIP, is.Status.PodIP)
-		require.Equal(t, int32(1), container(&is, "app").RestartCount)
-		require.NotEqual(t, container(&was, "app").ContainerID, container(&is, "app").ContainerID)
-		s.mounted(env.East, &is, pvcs["data-"+name].UID)
+	for name, old := range before {
+		current := after[name]
+		require.Equal(t, old.UID, current.UID)
+		require.Equal(t, old.Spec.NodeName, current.Spec.NodeName)
+		require.Equal(t, old.Status.PodIP, current.Status.PodIP)
+		require.Equal(t, int32(1), container(&current, "app").RestartCount)
+		require.NotEqual(t, container(&old, "app").ContainerID, container(&current, "app").ContainerID)
+		s.requireMounted(env.East, &current, pvcs["data-"+name].UID)
 	}
 	require.Equal(t, pvcUIDs(pvcs), pvcUIDs(s.pvcs(env.East)))
 
@@ -146,10 +146,10 @@ func TestStatefulPodThatIsUpdatedInPlaceKeepsItsPVCMountedAndItsAddress(t *testi
 		}
 		return ""
 	})
-	s.until(s.statefulDone(env.East, "db", 3))
+	s.until(s.missingStateful(env.East, "db", 3))
 	require.Equal(t, pvcUIDs(pvcs), pvcUIDs(s.pvcs(env.East)), "the same PVCs, larger")
 	for name, p := range s.pods(env.East, "db") {
-		s.mounted(env.East, &p, pvcs["data-"+name].UID)
+		s.requireMounted(env.East, &p, pvcs["data-"+name].UID)
 	}
 }
 
@@ -167,8 +167,8 @@ func agents(name string) *appsv1beta1.DaemonSet {
 	}
 }
 
-// daemonsDone returns what is missing until a DaemonSet has one pod on each node, available and at the new revision.
-func (s *scene) daemonsDone(c *fleet.Cluster, name string) func(context.Context) string { //nolint:unparam // As with settled.
+// missingDaemons returns what is missing until a DaemonSet has one pod on each node, available and at the new revision.
+func (s *scene) missingDaemons(c *fleet.Cluster, name string) func(context.Context) string { //nolint:unparam // As with settled.
 	return func(ctx context.Context) string {
 		set := &appsv1beta1.DaemonSet{}
 		if err := c.Client.Get(ctx, s.key(name), set); err != nil {
@@ -190,11 +190,11 @@ func TestDaemonSetIsRolledWithSurgeAndNoNodeIsWithoutIt(t *testing.T) {
 	s := newScene(t)
 	set := agents("agent")
 	s.create(env.West, set)
-	s.until(s.daemonsDone(env.West, "agent"))
+	s.until(s.missingDaemons(env.West, "agent"))
 	before := s.pods(env.West, "agent")
 	nodes := env.West.Lab.RealNodes()
 
-	watch := s.keep(100*time.Millisecond, func(ctx context.Context) error {
+	watch := s.repeat(100*time.Millisecond, func(ctx context.Context) error {
 		list := &corev1.PodList{}
 		err := env.West.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"app": "agent"})
 		if err != nil {
@@ -218,7 +218,7 @@ func TestDaemonSetIsRolledWithSurgeAndNoNodeIsWithoutIt(t *testing.T) {
 		return nil
 	})
 	change(s, env.West, set, func(set *appsv1beta1.DaemonSet) { image(&set.Spec.Template, imageNew) })
-	s.until(s.daemonsDone(env.West, "agent"))
+	s.until(s.missingDaemons(env.West, "agent"))
 	times, faults := watch.end()
 	require.Empty(t, faults, "in %d looks", times)
 	for name, p := range s.pods(env.West, "agent") {
@@ -234,12 +234,12 @@ func TestDaemonSetIsRolledWithSurgeAndNoNodeIsWithoutIt(t *testing.T) {
 func TestRolloutsOfSetsContinueAfterANodeIsKilled(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
-	s.whole()
+	s.restore()
 	db, agent := stateful("db", 4), agents("agent")
 	s.create(env.West, db)
 	s.create(env.West, agent)
-	s.until(s.statefulDone(env.West, "db", 4))
-	s.until(s.daemonsDone(env.West, "agent"))
+	s.until(s.missingStateful(env.West, "db", 4))
+	s.until(s.missingDaemons(env.West, "agent"))
 	before, pvcs := s.pods(env.West, "db"), pvcUIDs(s.pvcs(env.West))
 	const lost = "node-2"
 	require.Contains(t, env.West.Lab.RealNodes(), lost)
@@ -274,15 +274,15 @@ func TestRolloutsOfSetsContinueAfterANodeIsKilled(t *testing.T) {
 	require.Equal(t, pvcs, pvcUIDs(s.pvcs(env.West)))
 
 	require.NoError(t, env.West.Lab.StartNode(t.Context(), lost))
-	s.untilFor(2*patience, s.statefulDone(env.West, "db", 4))
-	s.untilFor(2*patience, s.daemonsDone(env.West, "agent"))
+	s.untilFor(2*patience, s.missingStateful(env.West, "db", 4))
+	s.untilFor(2*patience, s.missingDaemons(env.West, "agent"))
 	after := s.pods(env.West, "db")
 	require.Len(t, after, 4)
-	for name, was := range before {
-		is := after[name]
-		require.Equal(t, was.UID, is.UID)
-		require.Equal(t, imageNew, is.Spec.Containers[0].Image)
+	for name, old := range before {
+		current := after[name]
+		require.Equal(t, old.UID, current.UID)
+		require.Equal(t, imageNew, current.Spec.Containers[0].Image)
 	}
 	require.Equal(t, pvcs, pvcUIDs(s.pvcs(env.West)))
-	s.whole()
+	s.restore()
 }

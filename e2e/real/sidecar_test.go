@@ -51,7 +51,7 @@ func (s *scene) sidecar(c *fleet.Cluster, one corev1.Container, edit func(*appsv
 				return err.Error()
 			}
 			if len(p.Spec.Containers) == 1 {
-				return "a pod would get no sidecar"
+				return "a new pod would get no sidecar"
 			}
 		}
 		return s.sidecars(ctx, c, set, 0)
@@ -61,12 +61,12 @@ func (s *scene) sidecar(c *fleet.Cluster, one corev1.Container, edit func(*appsv
 
 // sidecars returns what is missing until a SidecarSet has been acted on, and that many pods have its current sidecars and are ready.
 func (s *scene) sidecars(ctx context.Context, c *fleet.Cluster, set *appsv1beta1.SidecarSet, pods int32) string {
-	is := &appsv1beta1.SidecarSet{}
-	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(set), is); err != nil {
+	current := &appsv1beta1.SidecarSet{}
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(set), current); err != nil {
 		return err.Error()
 	}
-	if st := is.Status; st.ObservedGeneration != is.Generation || st.MatchedPods != pods || st.UpdatedReadyPods != pods {
-		return fmt.Sprintf("SidecarSet of generation %d: %+v", is.Generation, st)
+	if st := current.Status; st.ObservedGeneration != current.Generation || st.MatchedPods != pods || st.UpdatedReadyPods != pods {
+		return fmt.Sprintf("SidecarSet of generation %d: %+v", current.Generation, st)
 	}
 	return ""
 }
@@ -91,16 +91,16 @@ func TestSidecarSetReplacesAProxyWithoutALostRequest(t *testing.T) {
 	web.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(5))
 	s.create(c, web)
 	s.until(func(ctx context.Context) string { return s.sidecars(ctx, c, set, 1) })
-	was := s.only(c)
-	url := fmt.Sprintf("http://%s:%d/version", was.Status.PodIP, proxied)
-	require.Contains(t, container(&was, "proxy-1").Image, imageOld)
-	require.Contains(t, container(&was, "proxy-2").Image, imageEmpty)
+	before := s.onlyPod(c)
+	url := fmt.Sprintf("http://%s:%d/version", before.Status.PodIP, proxied)
+	require.Contains(t, container(&before, "proxy-1").Image, imageOld)
+	require.Contains(t, container(&before, "proxy-2").Image, imageEmpty)
 	answers := func() (string, error) { return fetch(t.Context(), url) }
-	is, err := answers()
+	version, err := answers()
 	require.NoError(t, err)
-	require.Equal(t, "1.0", is)
+	require.Equal(t, "1.0", version)
 
-	requests := s.keep(10*time.Millisecond, func(ctx context.Context) error {
+	requests := s.repeat(10*time.Millisecond, func(ctx context.Context) error {
 		_, err := fetch(ctx, url)
 		return err
 	})
@@ -110,20 +110,20 @@ func TestSidecarSetReplacesAProxyWithoutALostRequest(t *testing.T) {
 	} {
 		s.setSidecar(c, set, step.image)
 		s.until(func(ctx context.Context) string {
-			p := s.only(c)
+			p := s.onlyPod(c)
 			if !strings.Contains(container(&p, step.works).Image, step.image) || !strings.Contains(container(&p, step.idle).Image, imageEmpty) || !ready(&p) {
 				return brief(&p)
 			}
 			return s.sidecars(ctx, c, set, 1)
 		})
 		for range 20 {
-			is, err := answers()
+			version, err := answers()
 			require.NoError(t, err)
-			require.Equal(t, step.version, is, "only the new one serves")
+			require.Equal(t, step.version, version, "only the new one serves")
 		}
-		p := s.only(c)
-		require.Equal(t, was.UID, p.UID)
-		require.Equal(t, container(&was, "app"), container(&p, "app"), "the application is untouched: start time, id, restarts")
+		p := s.onlyPod(c)
+		require.Equal(t, before.UID, p.UID)
+		require.Equal(t, container(&before, "app"), container(&p, "app"), "the application is untouched: start time, id, restarts")
 		require.EqualValues(t, i+1, container(&p, step.works).RestartCount)
 		require.EqualValues(t, i+1, container(&p, step.idle).RestartCount)
 	}
@@ -136,8 +136,8 @@ func TestSidecarSetReplacesAProxyWithoutALostRequest(t *testing.T) {
 // webs returns the application that gets sidecars.
 func webs(replicas int32) *appsv1beta1.CloneSet { return set("web", replicas, app("app", port)) }
 
-// only returns the application's only pod.
-func (s *scene) only(c *fleet.Cluster) corev1.Pod {
+// onlyPod returns the application's only pod.
+func (s *scene) onlyPod(c *fleet.Cluster) corev1.Pod {
 	s.Helper()
 	all := s.pods(c, "web")
 	require.Len(s, all, 1)
@@ -228,13 +228,13 @@ func updated(s *scene, pods, most int) {
 	require.Equal(s, most, worst, "pods that were out of service at the worst moment")
 	after := s.pods(c, "web")
 	require.Len(s, after, pods)
-	for name, was := range before {
-		is := after[name]
-		require.Equal(s, was.UID, is.UID)
-		require.Equal(s, container(&was, "app"), container(&is, "app"), "the application is untouched: start time, id, restarts")
+	for name, old := range before {
+		current := after[name]
+		require.Equal(s, old.UID, current.UID)
+		require.Equal(s, container(&old, "app"), container(&current, "app"), "the application is untouched: start time, id, restarts")
 		for _, name := range []string{"side", "native"} {
-			require.Contains(s, container(&is, name).Image, imageNew)
-			require.EqualValues(s, 1, container(&is, name).RestartCount)
+			require.Contains(s, container(&current, name).Image, imageNew)
+			require.EqualValues(s, 1, container(&current, name).RestartCount)
 		}
 	}
 }
@@ -262,11 +262,11 @@ func TestPodUnavailableBudgetHoldsASidecarSetWhoseSidecarsAreSlowToStop(t *testi
 		TargetRef: &policyv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
 	}, 1)
 
-	fewest := s.fewest(c, "web", func(p *corev1.Pod, _ bool) bool { return ready(p) })
+	fewest := s.watchFewest(c, "web", func(p *corev1.Pod, _ bool) bool { return ready(p) })
 	mark := fleet.Mark()
 	s.setSidecar(c, set, imageMissing)
-	s.budgeted(c, "web", pods-1, 0)
-	require.Never(t, func() bool { return fewest() < pods-1 }, 3*stop, time.Second, "pods that are ready")
+	s.awaitBudget(c, "web", pods-1, 0)
+	require.Never(t, func() bool { return fewest() < pods-1 }, 3*stop, time.Second, "fewer pods were ready than the budget requires")
 	refused := 0
 	writes, err := c.Lab.Writes(mark)
 	require.NoError(t, err)
@@ -275,7 +275,7 @@ func TestPodUnavailableBudgetHoldsASidecarSetWhoseSidecarsAreSlowToStop(t *testi
 			refused++
 		}
 	}
-	require.LessOrEqual(t, refused, pods, "the budget's status is looked at first")
+	require.LessOrEqual(t, refused, pods, "requests that the budget's status rules out must not be sent")
 
 	s.setSidecar(c, set, imageNew)
 	s.until(func(ctx context.Context) string { return s.sidecars(ctx, c, set, pods) })

@@ -142,8 +142,8 @@ func (w throttled) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// begun creates a job for two nodes, and returns it when the link has sent a part of what both need.
-func (s *scene) begun(l *link, name, image string) *appsv1beta1.ImagePullJob {
+// startPull creates a job for two nodes, and returns it when the link has sent a part of what both need.
+func (s *scene) startPull(l *link, name, image string) *appsv1beta1.ImagePullJob {
 	s.Helper()
 	job := &appsv1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1beta1.ImagePullJobSpec{
 		Image: image, ImagePullJobTemplate: appsv1beta1.ImagePullJobTemplate{Parallelism: new(intstr.FromInt32(2))},
@@ -164,17 +164,17 @@ func (s *scene) begun(l *link, name, image string) *appsv1beta1.ImagePullJob {
 func TestImagesArePulledOverASlowLinkThoughTheRuntimeIsKilledAndANodeRebooted(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
-	s.whole()
+	s.restore()
 	s.eachNodeHasAnImage()
 	web := set("web", 4, app("app", port))
 	s.create(env.East, web)
-	s.rolledOut(env.East, "web", 4, 4)
+	s.awaitRollout(env.East, "web", 4, 4)
 	l := newLink(t)
 
 	const size = 1024 * mebibyte
 	big := l.image("big", size)
 	l.slow()
-	s.pull("timeout", big, appsv1beta1.PullAlways, 0, 2, "the attempt has not ended within timeoutSeconds", fiveSeconds)
+	s.pull("timeout", big, appsv1beta1.PullAlways, 0, 2, "the attempt did not finish within timeoutSeconds", fiveSeconds)
 	require.Positive(t, l.sent.Load())
 	require.Less(t, l.sent.Load(), int64(size))
 	l.fast()
@@ -182,24 +182,24 @@ func TestImagesArePulledOverASlowLinkThoughTheRuntimeIsKilledAndANodeRebooted(t 
 
 	const half = 512 * mebibyte
 	l.slow()
-	job := s.begun(l, "killed", l.image("killed", half))
+	job := s.startPull(l, "killed", l.image("killed", half))
 	before := s.pods(env.East, "web")
 	const kill = `for p in /proc/[0-9]*; do if [ "$(cat $p/comm 2>/dev/null)" = containerd ]; then kill -KILL "${p#/proc/}" && echo killed; fi; done`
 	out, err := env.East.Lab.NodeExec(s.ctx, "node-1", nil, "sh", "-c", kill)
 	require.NoError(t, err)
 	require.Equal(t, "killed", strings.TrimSpace(string(out)))
 	l.fast()
-	s.pulled(job, 2, 0)
+	s.awaitPulled(job, 2, 0)
 	for name, p := range s.pods(env.East, "web") {
-		was := before[name]
-		require.Equal(t, container(&was, "app").ContainerID, container(&p, "app").ContainerID, "containers run on without their runtime")
+		old := before[name]
+		require.Equal(t, container(&old, "app").ContainerID, container(&p, "app").ContainerID, "containers keep running without the container runtime")
 	}
 
 	l.slow()
-	job = s.begun(l, "rebooted", l.image("rebooted", half))
+	job = s.startPull(l, "rebooted", l.image("rebooted", half))
 	require.NoError(t, env.East.Lab.KillNode(s.ctx, "node-2"))
 	require.NoError(t, env.East.Lab.StartNode(s.ctx, "node-2"))
 	l.fast()
-	s.pulled(job, 2, 0)
-	s.rolledOut(env.East, "web", 4, 4)
+	s.awaitPulled(job, 2, 0)
+	s.awaitRollout(env.East, "web", 4, 4)
 }

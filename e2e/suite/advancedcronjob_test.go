@@ -46,17 +46,17 @@ func TestAdvancedCronJobRunsJobsInBothVersions(t *testing.T) {
 	alpha.Spec.Template.JobTemplate = &batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: pods}}
 	require.NoError(t, env.East.Client.Create(s.ctx, alpha))
 	require.Equal(t, int32(3), *alpha.Spec.SuccessfulJobsHistoryLimit, "defaults are set in v1alpha1 too")
-	comes(s, &appsv1beta1.AdvancedCronJob{}, "alpha", succeeded(2))
+	awaitObject(s, &appsv1beta1.AdvancedCronJob{}, "alpha", succeeded(2))
 	// Patch as kubectl does: on a busy machine, an update could conflict again and again with the status that is written each second.
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":true}}`))
 	require.NoError(t, env.East.Client.Patch(s.ctx, alpha, patch))
-	is := comes(s, &appsv1beta1.AdvancedCronJob{}, "alpha", func(c *appsv1beta1.AdvancedCronJob) bool {
+	current := awaitObject(s, &appsv1beta1.AdvancedCronJob{}, "alpha", func(c *appsv1beta1.AdvancedCronJob) bool {
 		return c.Status.ObservedGeneration == c.Generation && len(c.Status.Active) == 0 && c.Status.Pending == nil
 	})
 	jobs := &batchv1.JobList{}
 	require.NoError(t, env.East.Client.List(s.ctx, jobs, client.InNamespace(s.namespace)))
-	require.LessOrEqual(t, len(jobs.Items), 3+1, "the history limits, and one that has failed")
-	require.NoError(t, env.East.Client.Delete(s.ctx, is))
+	require.LessOrEqual(t, len(jobs.Items), 3+1, "more Jobs than the history limits and the failed one")
+	require.NoError(t, env.East.Client.Delete(s.ctx, current))
 
 	beta := &appsv1beta1.AdvancedCronJob{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "beta"}}
 	beta.Spec.Schedule, beta.Spec.TimeZone, beta.Spec.ConcurrencyPolicy = "@every 2s", new("Asia/Tokyo"), appsv1beta1.AdvancedCronJobForbid
@@ -64,15 +64,15 @@ func TestAdvancedCronJobRunsJobsInBothVersions(t *testing.T) {
 		Template: pods, CompletionPolicy: appsv1beta1.BroadcastJobCompletionPolicy{TTLSecondsAfterFinished: new(int32(1))},
 	}}
 	require.NoError(t, env.East.Client.Create(s.ctx, beta))
-	is = comes(s, beta, "beta", func(c *appsv1beta1.AdvancedCronJob) bool { return len(c.Status.Runs) > 2 })
-	require.Equal(t, appsv1beta1.AdvancedCronJobOfBroadcastJobs, is.Status.Type)
-	require.NoError(t, env.East.Client.Delete(s.ctx, is))
+	current = awaitObject(s, beta, "beta", func(c *appsv1beta1.AdvancedCronJob) bool { return len(c.Status.Runs) > 2 })
+	require.Equal(t, appsv1beta1.AdvancedCronJobOfBroadcastJobs, current.Status.Type)
+	require.NoError(t, env.East.Client.Delete(s.ctx, current))
 }
 
 // TestAdvancedCronJobRunsInTheClusterThatAPropagationNames moves an AdvancedCronJob from east to west.
 func TestAdvancedCronJobRunsInTheClusterThatAPropagationNames(t *testing.T) {
 	s := parallel(t)
-	s.teach("apps.kruise.io_advancedcronjobs.yaml")
+	s.installCRD("apps.kruise.io_advancedcronjobs.yaml")
 	cron := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apps.kruise.io/v1beta1", "kind": "AdvancedCronJob",
 		"metadata": map[string]any{"namespace": s.namespace, "name": "report"},
@@ -95,23 +95,23 @@ func TestAdvancedCronJobRunsInTheClusterThatAPropagationNames(t *testing.T) {
 	runsIn := func(c *fleet.Cluster) {
 		t.Helper()
 		s.until(func(ctx context.Context) string {
-			is := &appsv1beta1.AdvancedCronJob{}
-			if err := c.Client.Get(ctx, s.key("report"), is); err != nil {
+			current := &appsv1beta1.AdvancedCronJob{}
+			if err := c.Client.Get(ctx, s.key("report"), current); err != nil {
 				return err.Error()
 			}
-			for _, run := range is.Status.Runs {
+			for _, run := range current.Status.Runs {
 				if run.Phase == appsv1beta1.AdvancedCronJobSucceeded {
 					return ""
 				}
 			}
-			return fmt.Sprintf("%s: nothing has succeeded: %+v", c.Name, is.Status)
+			return fmt.Sprintf("%s: nothing has succeeded: %+v", c.Name, current.Status)
 		})
 		s.until(func(ctx context.Context) string {
 			if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 				return err.Error()
 			}
 			if p.Status.Desired != 1 || p.Status.Healthy != 1 {
-				return fmt.Sprintf("wanted one that is healthy: %+v", p.Status)
+				return fmt.Sprintf("wanted a healthy object: %+v", p.Status)
 			}
 			return ""
 		})

@@ -19,7 +19,7 @@ func TestAttack06ClusterThatIsClosedToANamespaceIsEmptied(t *testing.T) {
 	ud := united("web", 6)
 	ud.Spec.Topology.Subsets = []appsv1beta1.Subset{{Name: "all", ClusterSelector: &metav1.LabelSelector{}}}
 	s.create(ud)
-	s.settled("web", shares{"all-east": 3, "all-west": 3}, nil)
+	s.awaitSettled("web", shares{"all-east": 3, "all-west": 3}, nil)
 	limit := func(namespaces ...string) {
 		s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) {
 			if mc.Spec.Limits == nil {
@@ -40,7 +40,7 @@ func TestAttack06ClusterThatIsClosedToANamespaceIsEmptied(t *testing.T) {
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 8 })
 	s.until(func(context.Context) string {
 		if len(s.pods(env.East, "web")) == 0 {
-			return "east is open again, and gets nothing"
+			return "east is open again but has no pods"
 		}
 		return ""
 	})
@@ -50,7 +50,7 @@ func TestAttack06ClusterThatIsClosedToANamespaceIsEmptied(t *testing.T) {
 func TestAttack15ObjectsWithoutARowAreCountedAndDecidedOn(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 2, in("east", "2"), in("west", "0")))
-	s.settled("web", shares{"east": 2, "west": 0}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 0}, nil)
 	ledger := &fleetv1alpha1.AppliedWorkList{}
 	require.NoError(t, env.East.Client.List(t.Context(), ledger))
 	var lost *fleetv1alpha1.AppliedWork
@@ -80,12 +80,12 @@ func TestAttack15ObjectsWithoutARowAreCountedAndDecidedOn(t *testing.T) {
 	require.NoError(t, env.East.Client.Patch(t.Context(), next, client.MergeFrom(membership)))
 	s.until(func(ctx context.Context) string {
 		if s.cluster("east").Status.UnclaimedObjects != 0 {
-			return "the decision is not followed"
+			return "the decision has no effect"
 		}
 		if err := env.East.Client.Get(ctx, client.ObjectKeyFromObject(membership), membership); err != nil || membership.Annotations["fleet.kruise.io/unclaimed"] != "" {
-			return "the decision still stands"
+			return "the decision has not been removed from the Membership"
 		}
 		return ""
 	})
-	require.Len(t, s.pods(env.East, "web"), 2, "what the hub has a row for stays")
+	require.Len(t, s.pods(env.East, "web"), 2, "objects that the hub has a row for stay")
 }

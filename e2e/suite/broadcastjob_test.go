@@ -25,7 +25,7 @@ import (
 // broadcastJob waits until a job in east has a phase, and its pods have succeeded on that many nodes.
 func (s *scene) broadcastJob(name string, phase appsv1beta1.BroadcastJobPhase, succeeded int32) *appsv1beta1.BroadcastJob {
 	s.Helper()
-	return comes(s, &appsv1beta1.BroadcastJob{}, name, func(job *appsv1beta1.BroadcastJob) bool {
+	return awaitObject(s, &appsv1beta1.BroadcastJob{}, name, func(job *appsv1beta1.BroadcastJob) bool {
 		return job.Status.Phase == phase && job.Status.Succeeded == succeeded
 	})
 }
@@ -72,38 +72,38 @@ func TestBroadcastJobRunsOnEachNodeInBothVersions(t *testing.T) {
 	testkit.Change(t, env.East.Client, alpha, func(job *appsv1alpha1.BroadcastJob) {
 		job.Spec.CompletionPolicy.TTLSecondsAfterFinished = new(int32(0))
 	})
-	s.ends(done)
+	s.awaitGone(done)
 
 	beta := &appsv1beta1.BroadcastJob{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "beta"}}
 	beta.Spec.Template, beta.Spec.Parallelism = *template.DeepCopy(), new(intstr.FromInt32(1))
 	beta.Spec.Template.Annotations = map[string]string{"lab.flotilla.io/run-for": "1h"}
 	beta.Spec.CompletionPolicy.Type, beta.Spec.FailurePolicy.Type = appsv1beta1.BroadcastJobNever, appsv1beta1.BroadcastJobPause
 	require.NoError(t, env.East.Client.Create(s.ctx, beta))
-	comes(s, beta, "beta", func(job *appsv1beta1.BroadcastJob) bool { return job.Status.Active == 1 })
+	awaitObject(s, beta, "beta", func(job *appsv1beta1.BroadcastJob) bool { return job.Status.Active == 1 })
 	list := &corev1.PodList{}
 	require.NoError(t, env.East.Client.List(s.ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"broadcastjob-name": "beta"}))
 	require.Len(t, list.Items, 1, "parallelism is 1")
 	failed := &list.Items[0]
-	was := failed.DeepCopy()
+	before := failed.DeepCopy()
 	failed.Status.Phase = corev1.PodFailed
-	require.NoError(t, env.East.Client.Status().Patch(s.ctx, failed, client.MergeFrom(was)))
+	require.NoError(t, env.East.Client.Status().Patch(s.ctx, failed, client.MergeFrom(before)))
 	require.True(t, s.broadcastJob("beta", appsv1beta1.BroadcastJobPaused, 0).Spec.Paused)
 	testkit.Change(t, env.East.Client, beta, func(job *appsv1beta1.BroadcastJob) {
 		job.Spec.Paused, job.Spec.Template.Annotations = false, nil
 	})
-	is := s.broadcastJob("beta", appsv1beta1.BroadcastJobRunning, 1)
-	require.Equal(t, [3]int32{2, 1, 1}, [3]int32{is.Status.Desired, is.Status.Failed, is.Status.AcceptedFailures})
-	require.NoError(t, env.East.Client.Delete(s.ctx, failed), "its node is tried again")
-	is = s.broadcastJob("beta", appsv1beta1.BroadcastJobRunning, 2)
-	require.Equal(t, [2]int32{0, 0}, [2]int32{is.Status.Failed, is.Status.AcceptedFailures})
-	require.Len(t, is.Status.SucceededNodes, 2)
-	require.NoError(t, env.East.Client.Delete(s.ctx, is))
+	after := s.broadcastJob("beta", appsv1beta1.BroadcastJobRunning, 1)
+	require.Equal(t, [3]int32{2, 1, 1}, [3]int32{after.Status.Desired, after.Status.Failed, after.Status.AcceptedFailures})
+	require.NoError(t, env.East.Client.Delete(s.ctx, failed), "after the failed pod is deleted, its node gets another one")
+	after = s.broadcastJob("beta", appsv1beta1.BroadcastJobRunning, 2)
+	require.Equal(t, [2]int32{0, 0}, [2]int32{after.Status.Failed, after.Status.AcceptedFailures})
+	require.Len(t, after.Status.SucceededNodes, 2)
+	require.NoError(t, env.East.Client.Delete(s.ctx, after))
 }
 
 // TestBroadcastJobIsPropagated uses a hub to which the CRD was applied, without a controller. A job with a TTL is not placed.
 func TestBroadcastJobIsPropagated(t *testing.T) {
 	s := parallel(t)
-	s.teach("apps.kruise.io_broadcastjobs.yaml")
+	s.installCRD("apps.kruise.io_broadcastjobs.yaml")
 	job := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apps.kruise.io/v1beta1", "kind": "BroadcastJob",
 		"metadata": map[string]any{"namespace": s.namespace, "name": "scan"},
@@ -128,20 +128,21 @@ func TestBroadcastJobIsPropagated(t *testing.T) {
 			return err.Error()
 		}
 		if len(p.Status.Problems) != 1 || p.Status.Problems[0].Reason != fleetv1alpha1.ReasonInvalid {
-			return fmt.Sprintf("the TTL is no problem: %+v", p.Status)
+			return fmt.Sprintf("the TTL is not reported as a problem: %+v", p.Status)
 		}
 		return ""
 	})
 	s.patch(env.Hub, job.DeepCopy(), "scan", `{"spec":{"completionPolicy":{"ttlSecondsAfterFinished":null}}}`)
-	s.propagated("scan", 2, 2)
+	s.awaitPropagated("scan", 2, 2)
 	for _, c := range env.Members() {
 		s.until(func(ctx context.Context) string {
-			is := &appsv1beta1.BroadcastJob{}
-			if err := c.Client.Get(ctx, s.key("scan"), is); err != nil {
+			current := &appsv1beta1.BroadcastJob{}
+			if err := c.Client.Get(ctx, s.key("scan"), current); err != nil {
 				return err.Error()
 			}
-			if is.Status.Phase != appsv1beta1.BroadcastJobCompleted || is.Status.Succeeded == 0 || is.Status.Succeeded < is.Status.Desired {
-				return fmt.Sprintf("%s: %+v", c.Name, is.Status)
+			st := current.Status
+			if st.Phase != appsv1beta1.BroadcastJobCompleted || st.Succeeded == 0 || st.Succeeded < st.Desired {
+				return fmt.Sprintf("%s: %+v", c.Name, current.Status)
 			}
 			return ""
 		})

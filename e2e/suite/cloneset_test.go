@@ -34,8 +34,8 @@ func (s *scene) applyNaming(example string, names ...string) {
 	require.NoError(s, err)
 }
 
-// known returns pods by name.
-func (s *scene) known(app string) map[string]corev1.Pod {
+// podsByName returns pods by name.
+func (s *scene) podsByName(app string) map[string]corev1.Pod {
 	s.Helper()
 	out := map[string]corev1.Pod{}
 	for _, p := range s.pods(env.East, app) {
@@ -44,8 +44,8 @@ func (s *scene) known(app string) map[string]corev1.Pod {
 	return out
 }
 
-// stayed checks that pods are the same as before, except for those that had to be deleted.
-func (s *scene) stayed(before, after map[string]corev1.Pod, gone ...string) {
+// requireSamePods checks that pods are the same as before, except for those that had to be deleted.
+func (s *scene) requireSamePods(before, after map[string]corev1.Pod, gone ...string) {
 	s.Helper()
 	for name, p := range before {
 		if slices.Contains(gone, name) {
@@ -57,19 +57,19 @@ func (s *scene) stayed(before, after map[string]corev1.Pod, gone ...string) {
 }
 
 // anyTwo returns two names.
-func anyTwo(of map[string]corev1.Pod) []string {
+func anyTwo(pods map[string]corev1.Pod) []string {
 	var names []string
-	for name := range of {
+	for name := range pods {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	return names[:2]
 }
 
-// away watches the pods of an app in east. The returned function stops watching, and returns how many pods at most an update kept out of
+// watchUpdating watches the pods of an app in east. The returned function stops watching, and returns how many pods at most an update kept out of
 // service at a time: from when it set their readiness gate to False until they were ready again. Pods that are unready for another reason
 // don't count.
-func (s *scene) away(app string) func() int {
+func (s *scene) watchUpdating(app string) func() int {
 	s.Helper()
 	out, most := map[string]bool{}, 0
 	end, err := fleet.Follow(s.ctx, env.East, &corev1.PodList{}, func(_ watch.EventType, p *corev1.Pod) {
@@ -96,41 +96,41 @@ func TestCloneSetDemo(t *testing.T) {
 	s := parallel(t)
 	s.apply(env.East, "cloneset-demo-1-create.yaml")
 	s.cloneSet("demo", 5)
-	pods := s.known("demo")
+	pods := s.podsByName("demo")
 	require.Len(t, pods, 5)
 
 	s.apply(env.East, "cloneset-demo-2-scale.yaml")
 	s.cloneSet("demo", 9)
-	scaled := s.known("demo")
-	s.stayed(pods, scaled)
+	scaled := s.podsByName("demo")
+	s.requireSamePods(pods, scaled)
 	var made []time.Time
 	for name, p := range scaled {
-		if _, was := pods[name]; !was {
+		if _, existed := pods[name]; !existed {
 			made = append(made, p.CreationTimestamp.Time)
 		}
 	}
 	slices.SortFunc(made, time.Time.Compare)
-	require.GreaterOrEqual(t, made[2].Sub(made[0]), 5*time.Second, "the third pod waits until one of two counts as available")
+	require.GreaterOrEqual(t, made[2].Sub(made[0]), 5*time.Second, "the third pod waits until one of the first two is available")
 
 	picked := anyTwo(scaled)
 	s.applyNaming("cloneset-demo-3-replace-pods.yaml", picked...)
-	s.truncated("demo", 9)
-	replaced := s.known("demo")
-	s.stayed(scaled, replaced, picked...)
+	s.awaitNoPodsToDelete("demo", 9)
+	replaced := s.podsByName("demo")
+	s.requireSamePods(scaled, replaced, picked...)
 
 	picked = anyTwo(replaced)
 	s.applyNaming("cloneset-demo-4-remove-pods.yaml", picked...)
-	s.truncated("demo", 7)
-	fewer := s.known("demo")
-	s.stayed(replaced, fewer, picked...)
+	s.awaitNoPodsToDelete("demo", 7)
+	fewer := s.podsByName("demo")
+	s.requireSamePods(replaced, fewer, picked...)
 	require.Len(t, fewer, 7)
 
-	away := s.away("demo")
+	away := s.watchUpdating("demo")
 	s.apply(env.East, "cloneset-demo-5-image.yaml")
 	set := s.cloneSet("demo", 7)
-	require.Contains(t, []int{1, 2}, away(), "two at a time, at most")
-	s.stayed(fewer, s.known("demo"))
-	for name, p := range s.known("demo") {
+	require.Contains(t, []int{1, 2}, away(), "at most two at a time")
+	s.requireSamePods(fewer, s.podsByName("demo"))
+	for name, p := range s.podsByName("demo") {
 		require.Equal(t, "nginx:mainline-alpine", p.Spec.Containers[0].Image, name)
 		require.EqualValues(t, 1, restarts(p), name)
 	}
@@ -147,15 +147,15 @@ func TestCloneSetDemo(t *testing.T) {
 		}
 		return ""
 	})
-	s.quiet()
+	s.awaitQuiet()
 	require.EqualValues(t, 2, set.Status.ExpectedUpdatedReplicas)
 	require.Equal(t, former, set.Status.CurrentRevision)
 	images := map[string]int{}
-	for _, p := range s.known("demo") {
+	for _, p := range s.podsByName("demo") {
 		images[p.Spec.Containers[0].Image]++
 	}
 	require.Equal(t, map[string]int{"nginx:mainline-alpine": 5, "nginx:1-alpine": 2}, images)
-	s.stayed(fewer, s.known("demo"))
+	s.requireSamePods(fewer, s.podsByName("demo"))
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 }
 
@@ -188,13 +188,13 @@ func TestCloneSetIsScaledByItsSubresource(t *testing.T) {
 		before := set.Spec
 		set = s.cloneSet(set.Name, c.want)
 		before.Replicas = &c.want
-		require.Equal(t, before, set.Spec, "nothing but the size has changed")
+		require.Equal(t, before, set.Spec, "only replicas has changed")
 	}
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 }
 
-// truncated waits until a CloneSet in east is complete and podsToDelete is empty.
-func (s *scene) truncated(name string, replicas int32) {
+// awaitNoPodsToDelete waits until a CloneSet in east is complete and podsToDelete is empty.
+func (s *scene) awaitNoPodsToDelete(name string, replicas int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		set := &appsv1beta1.CloneSet{}
@@ -202,7 +202,7 @@ func (s *scene) truncated(name string, replicas int32) {
 			return err.Error()
 		}
 		if left := set.Spec.ScaleStrategy.PodsToDelete; len(left) > 0 {
-			return fmt.Sprintf("%v are still named", left)
+			return fmt.Sprintf("podsToDelete still names %v", left)
 		}
 		return ""
 	})
@@ -213,15 +213,15 @@ func TestB29EnvFromAnAnnotationReachesPodsWithoutANodeDaemon(t *testing.T) {
 	s := parallel(t)
 	s.apply(env.East, "cloneset-demo-env.yaml")
 	s.cloneSet("demo-env", 3)
-	before := s.known("demo-env")
+	before := s.podsByName("demo-env")
 	_, err := env.East.ApplyFile(t.Context(), env.Example("cloneset-demo-env.yaml"), func(o *unstructured.Unstructured) {
 		o.SetNamespace(s.namespace)
 		require.NoError(t, unstructured.SetNestedField(o.Object, "blue", "spec", "template", "metadata", "annotations", "app-config"))
 	})
 	require.NoError(t, err)
 	set := s.cloneSet("demo-env", 3)
-	for name, p := range s.known("demo-env") {
-		require.NotContains(t, before, name, "nothing could restart a container in place")
+	for name, p := range s.podsByName("demo-env") {
+		require.NotContains(t, before, name, "pods are recreated because no node daemon can restart their containers")
 		require.Equal(t, "blue", p.Annotations["app-config"])
 	}
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
@@ -231,7 +231,7 @@ func TestCloneSetFollowsItsOrderAndReportsThatItIsComplete(t *testing.T) {
 	s := parallel(t)
 	s.apply(env.East, "cloneset-order.yaml")
 	set := s.cloneSet("ordered", 8)
-	first := anyTwo(s.known("ordered"))
+	first := anyTwo(s.podsByName("ordered"))
 	for _, name := range first {
 		p := &corev1.Pod{}
 		require.NoError(t, env.East.Client.Get(t.Context(), s.key(name), p))
@@ -239,7 +239,7 @@ func TestCloneSetFollowsItsOrderAndReportsThatItIsComplete(t *testing.T) {
 		p.Labels["tier"] = "test"
 		require.NoError(t, env.East.Client.Patch(t.Context(), p, patch))
 	}
-	s.quiet() // The controller watches pods and sets separately: the labels must be set before the set changes.
+	s.awaitQuiet() // The controller watches pods and sets separately: the labels must be set before the set changes.
 	_, err := env.East.ApplyFile(t.Context(), env.Example("cloneset-order.yaml"), func(o *unstructured.Unstructured) {
 		o.SetNamespace(s.namespace)
 		require.NoError(t, unstructured.SetNestedField(o.Object, int64(6), "spec", "updateStrategy", "rollingUpdate", "partition"))
@@ -249,18 +249,18 @@ func TestCloneSetFollowsItsOrderAndReportsThatItIsComplete(t *testing.T) {
 		require.NoError(t, unstructured.SetNestedSlice(o.Object, containers, "spec", "template", "spec", "containers"))
 	})
 	require.NoError(t, err)
-	s.progressing("ordered", "ProgressPartitionAvailable")
-	for name, p := range s.known("ordered") {
+	s.awaitProgressing("ordered", "ProgressPartitionAvailable")
+	for name, p := range s.podsByName("ordered") {
 		require.Equal(t, slices.Contains(first, name), p.Spec.Containers[0].Image == "registry.example/shop:2.0", name)
 	}
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.CloneSet) { set.Spec.UpdateStrategy.RollingUpdate.Partition = nil })
 	s.cloneSet("ordered", 8)
-	s.progressing("ordered", "CloneSetAvailable")
+	s.awaitProgressing("ordered", "CloneSetAvailable")
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 }
 
-// progressing waits until the condition Progressing of a CloneSet in east is True with the given reason.
-func (s *scene) progressing(name, reason string) {
+// awaitProgressing waits until the condition Progressing of a CloneSet in east is True with the given reason.
+func (s *scene) awaitProgressing(name, reason string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		set := &appsv1beta1.CloneSet{}

@@ -22,23 +22,23 @@ const kills = 4
 
 func TestI09HubKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {
 	lab.Full(t) // Simulations kill it at each of its writes, and soak at more random moments.
-	killed(t, func() *fleet.Manager { return env.Hub.Manager })
+	testKill(t, func() *fleet.Manager { return env.Hub.Manager })
 }
 
 func TestI09AgentKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {
 	lab.Full(t) // As above.
-	killed(t, func() *fleet.Manager { return env.East.Manager })
+	testKill(t, func() *fleet.Manager { return env.East.Manager })
 }
 
-// killed kills a manager at random moments during a rollout and scaling. Each container is restarted once, for its new image, no pod is
+// testKill kills a manager at random moments during a rollout and scaling. Each container is restarted once, for its new image, no pod is
 // recreated, and nothing is deleted. Then it kills the manager once more at rest, and the restarted manager writes nothing.
-func killed(t *testing.T, which func() *fleet.Manager) {
+func testKill(t *testing.T, which func() *fleet.Manager) {
 	t.Helper()
 	s := alone(t)
 	moments := fleet.Dice(t)
 	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = patient })
 	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
-	s.settled("web", shares{"east": 6, "west": 4}, nil)
+	s.awaitSettled("web", shares{"east": 6, "west": 4}, nil)
 	before, mark := s.census("web"), fleet.Mark()
 
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { image(ud, imageNew) })
@@ -52,33 +52,34 @@ func killed(t *testing.T, which func() *fleet.Manager) {
 					return err.Error()
 				}
 				*ud.Spec.Replicas = 14
-				return s.orRestart(ctx, which(), env.Hub.Client.Update(ctx, ud))
+				return s.restartOnFailure(ctx, which(), env.Hub.Client.Update(ctx, ud))
 			})
 		}
 		require.NoError(t, which().Start(t.Context()))
 	}
-	s.settled("web", shares{"east": 8, "west": 6}, nil)
+	s.awaitSettled("web", shares{"east": 8, "west": 6}, nil)
 	after := s.census("web")
 	for pod, what := range before {
 		require.Contains(t, after, pod, "a pod was recreated")
 		uid := census{pod: what}.uids()[pod]
 		require.Equal(t, uid+", 1 restarts", after[pod])
 	}
-	s.noDeletes(mark)
+	s.requireNoDeletes(mark)
 
-	s.quiet()
+	s.awaitQuiet()
 	settled, mark := s.census("web"), fleet.Mark()
 	require.NoError(t, which().Kill(t.Context()))
 	require.NoError(t, which().Start(t.Context()))
-	s.leads(which(), mark)
+	s.awaitLeader(which(), mark)
 	require.True(t, pause(t.Context(), window)) // Its leader election event may come at any time after the Lease.
-	require.Empty(t, s.writes(mark, func(w fleet.Write) bool { return s.acts(w) && !begins(w) }), "writes of a restart")
+	require.Empty(t, s.writes(mark, func(w fleet.Write) bool { return s.isUnexpected(w) && !isElectionWrite(w) }),
+		"the restarted manager wrote something")
 	require.Equal(t, settled, s.census("web"))
-	s.noDeletes(mark)
+	s.requireNoDeletes(mark)
 }
 
-// orRestart starts the manager again if a write failed because its webhook was down.
-func (s *scene) orRestart(ctx context.Context, m *fleet.Manager, err error) string {
+// restartOnFailure starts the manager again if a write failed because its webhook was down.
+func (s *scene) restartOnFailure(ctx context.Context, m *fleet.Manager, err error) string {
 	s.Helper()
 	if err == nil {
 		return ""
@@ -87,13 +88,13 @@ func (s *scene) orRestart(ctx context.Context, m *fleet.Manager, err error) stri
 	return err.Error()
 }
 
-// begins reports whether a manager makes a write because it becomes the leader: to its Lease, or the event about it.
-func begins(w fleet.Write) bool {
+// isElectionWrite reports whether a manager makes a write because it becomes the leader: to its Lease, or the event about it.
+func isElectionWrite(w fleet.Write) bool {
 	return w.Verb == "create" && (w.Resource == "leases.coordination.k8s.io" || w.Resource == "events" || w.Resource == "events.events.k8s.io")
 }
 
-// leads waits until a manager leads again: its Lease was acquired after since.
-func (s *scene) leads(m *fleet.Manager, since time.Time) {
+// awaitLeader waits until a manager leads again: its Lease was acquired after since.
+func (s *scene) awaitLeader(m *fleet.Manager, since time.Time) {
 	s.Helper()
 	s.until(func(context.Context) string {
 		writes, err := env.Writes(since)

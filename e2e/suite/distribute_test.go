@@ -27,12 +27,12 @@ import (
 func TestASecretIsDistributedToClusters(t *testing.T) {
 	s := parallel(t)
 	const namespaces = 20
-	of := map[string]string{"team": s.namespace}
+	team := map[string]string{"team": s.namespace}
 	var names []string
 	for i := range namespaces {
 		name := fmt.Sprintf("%s-n%d", s.namespace[:min(len(s.namespace), 50)], i)
 		for _, m := range env.Members() {
-			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: of}}
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: team}}
 			require.NoError(t, m.Client.Create(s.ctx, ns))
 			t.Cleanup(func() {
 				require.NoError(t, client.IgnoreNotFound(m.Client.Delete(context.WithoutCancel(s.ctx), ns)))
@@ -49,7 +49,7 @@ func TestASecretIsDistributedToClusters(t *testing.T) {
 		Spec: appsv1beta1.ResourceDistributionSpec{
 			Resource: secret("first-password"),
 			Targets: appsv1beta1.ResourceDistributionTargets{
-				NamespaceSelector: metav1.LabelSelector{MatchLabels: of},
+				NamespaceSelector: metav1.LabelSelector{MatchLabels: team},
 				Clusters:          &appsv1beta1.ResourceDistributionClusters{Names: []string{fleet.EastName, fleet.WestName, "not-yet"}},
 			},
 		},
@@ -64,11 +64,11 @@ func TestASecretIsDistributedToClusters(t *testing.T) {
 		s.until(func(ctx context.Context) string {
 			for _, c := range clusters {
 				for _, namespace := range names {
-					is := &corev1.Secret{}
-					if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "registry"}, is); err != nil {
+					current := &corev1.Secret{}
+					if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "registry"}, current); err != nil {
 						return c.Name + ": " + err.Error()
 					}
-					if string(is.Data["password"]) != password {
+					if string(current.Data["password"]) != password {
 						return fmt.Sprintf("%s: namespace %s has another password", c.Name, namespace)
 					}
 				}
@@ -92,7 +92,7 @@ func TestASecretIsDistributedToClusters(t *testing.T) {
 	}
 	distributed("first-password", env.East, env.West)
 	require.EqualValues(t, 3, rd.Status.SelectedClusters)
-	require.Equal(t, "not-yet", rd.Status.Clusters[0].Cluster, "the worst first")
+	require.Equal(t, "not-yet", rd.Status.Clusters[0].Cluster, "the cluster with the worst problem comes first")
 	require.Equal(t, "UnknownCluster", rd.Status.Clusters[0].Reason)
 
 	change(func(spec *appsv1beta1.ResourceDistributionSpec) { spec.Resource = secret("second-password") })
@@ -120,9 +120,9 @@ func TestASecretIsDistributedToClusters(t *testing.T) {
 			if err := c.Client.List(ctx, left, client.MatchingFields{"metadata.name": "registry"}); err != nil {
 				return err.Error()
 			}
-			for _, is := range left.Items {
-				if slices.Contains(names, is.Namespace) {
-					return c.Name + " still has the Secret in " + is.Namespace
+			for _, current := range left.Items {
+				if slices.Contains(names, current.Namespace) {
+					return c.Name + " still has the Secret in " + current.Namespace
 				}
 			}
 			return ""

@@ -21,7 +21,7 @@ import (
 func TestDriftInAMemberIsRevertedAndReported(t *testing.T) {
 	s := parallel(t)
 	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")
 
 	// A drift is reported once. The next report has the state after it.
@@ -46,8 +46,8 @@ func TestDriftInAMemberIsRevertedAndReported(t *testing.T) {
 		return ""
 	})
 	reported()
-	require.Equal(t, "mine", s.slice(env.East, "web").Annotations[note], "what the hub does not set is left alone")
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	require.Equal(t, "mine", s.slice(env.East, "web").Annotations[note], "annotations that the hub doesn't set are kept")
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 	after := s.census("web")
 	for pod, what := range before {
 		require.Equal(t, what, after[pod])
@@ -78,7 +78,7 @@ func TestObjectOfAnotherOwnerIsNotTouched(t *testing.T) {
 		ud := s.get("web")
 		failure := condition(ud, appsv1beta1.SubsetFailure)
 		if failure.Status != corev1.ConditionTrue || failure.Reason != fleetv1alpha1.ReasonForeignObject {
-			return fmt.Sprintf("the object does not report it: %+v", failure)
+			return fmt.Sprintf("the object does not report the problem: %+v", failure)
 		}
 		for _, line := range ud.Status.SubsetStatuses {
 			if line.Cluster == "west" && line.AvailableReplicas != 2 {
@@ -87,12 +87,12 @@ func TestObjectOfAnotherOwnerIsNotTouched(t *testing.T) {
 		}
 		return ""
 	})
-	s.quiet()
-	require.Equal(t, before.ResourceVersion, s.slice(env.East, "web").ResourceVersion, "not one write")
+	s.awaitQuiet()
+	require.Equal(t, before.ResourceVersion, s.slice(env.East, "web").ResourceVersion, "the slice was written without a change")
 
 	// The remedy is to remove it. Then the hub's object is created.
 	require.NoError(t, env.East.Client.Delete(t.Context(), before))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 }
 
 func TestNamespaceThatAMemberLacksBlocksItsRowAlone(t *testing.T) {
@@ -120,13 +120,13 @@ func TestNamespaceThatAMemberLacksBlocksItsRowAlone(t *testing.T) {
 		return ""
 	})
 	require.NoError(t, env.Namespace(t.Context(), s.namespace, nil))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 }
 
 func TestI11ObjectThatOthersRecreatedIsNotDeleted(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 2, in("east", "1"), in("west", "1")))
-	s.settled("web", shares{"east": 1, "west": 1}, nil)
+	s.awaitSettled("web", shares{"east": 1, "west": 1}, nil)
 	agents := env.East.Manager
 	require.NoError(t, agents.Stop(t.Context()))
 
@@ -148,7 +148,7 @@ func TestI11ObjectThatOthersRecreatedIsNotDeleted(t *testing.T) {
 	restore()
 	require.NoError(t, env.Hub.Client.Delete(t.Context(), s.get("web")))
 	require.NoError(t, agents.Start(t.Context()))
-	s.gone("web")
+	s.awaitDeleted("web")
 	left := s.slice(env.East, "web")
 	require.NotNil(t, left)
 	require.Equal(t, foreign.UID, left.UID)

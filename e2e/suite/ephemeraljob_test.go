@@ -22,22 +22,22 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// dumps waits until a pod in a cluster has a container of a job, and ends it with an exit code, as a kubelet does.
-func (s *scene) dumps(c *fleet.Cluster, pod string, job client.Object, code int32) {
+// finishDump waits until a pod in a cluster has a container of a job, and ends it with an exit code, as a kubelet does.
+func (s *scene) finishDump(c *fleet.Cluster, pod string, job client.Object, code int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
-		is := &corev1.Pod{}
-		if err := c.Client.Get(ctx, s.key(pod), is); err != nil {
+		after := &corev1.Pod{}
+		if err := c.Client.Get(ctx, s.key(pod), after); err != nil {
 			return err.Error()
 		}
-		if len(is.Spec.EphemeralContainers) != 1 || is.Spec.EphemeralContainers[0].Env[0] != (corev1.EnvVar{Name: keys.EphemeralJobID, Value: string(job.GetUID())}) {
-			return fmt.Sprintf("pod %s has %+v", pod, is.Spec.EphemeralContainers)
+		if len(after.Spec.EphemeralContainers) != 1 || after.Spec.EphemeralContainers[0].Env[0] != (corev1.EnvVar{Name: keys.EphemeralJobID, Value: string(job.GetUID())}) {
+			return fmt.Sprintf("pod %s has %+v", pod, after.Spec.EphemeralContainers)
 		}
-		was := is.DeepCopy()
-		is.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{
+		before := after.DeepCopy()
+		after.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{
 			Name: "dump", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}},
 		}}
-		if err := c.Client.Status().Patch(ctx, is, client.MergeFrom(was)); err != nil {
+		if err := c.Client.Status().Patch(ctx, after, client.MergeFrom(before)); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -47,7 +47,7 @@ func (s *scene) dumps(c *fleet.Cluster, pod string, job client.Object, code int3
 // ephemeralJob waits until a job in east has a phase, and its containers have succeeded and failed in that many pods.
 func (s *scene) ephemeralJob(name string, phase appsv1alpha1.EphemeralJobPhase, succeeded, failed int32) *appsv1alpha1.EphemeralJob {
 	s.Helper()
-	return comes(s, &appsv1alpha1.EphemeralJob{}, name, func(job *appsv1alpha1.EphemeralJob) bool {
+	return awaitObject(s, &appsv1alpha1.EphemeralJob{}, name, func(job *appsv1alpha1.EphemeralJob) bool {
 		return job.Status.Phase == phase && job.Status.Succeeded == succeeded && job.Status.Failed == failed
 	})
 }
@@ -64,8 +64,8 @@ func dump(namespace, app string) *appsv1alpha1.EphemeralJob {
 	}
 }
 
-// selected creates a pod in a cluster that the job with that name selects, and waits until it has a node.
-func (s *scene) selected(c *fleet.Cluster, name, job string) {
+// createSelectedPod creates a pod in a cluster that the job with that name selects, and waits until it has a node.
+func (s *scene) createSelectedPod(c *fleet.Cluster, name, job string) {
 	s.Helper()
 	p := bare(s.namespace, name)
 	p.Labels = map[string]string{"dump": job}
@@ -83,36 +83,37 @@ func (s *scene) selected(c *fleet.Cluster, name, job string) {
 func TestEphemeralJobRunsInOnePodAfterTheOther(t *testing.T) {
 	s := parallel(t)
 	for _, name := range []string{"a", "b", "c"} {
-		s.selected(env.East, name, "dump")
+		s.createSelectedPod(env.East, name, "dump")
 	}
 	job := dump(s.namespace, "dump")
 	job.Spec.Replicas, job.Finalizers = new(int32(2)), []string{keys.EphemeralJobCleanup}
 	require.NoError(t, env.East.Client.Create(s.ctx, job))
-	s.dumps(env.East, "a", job, 0)
-	is := s.ephemeralJob("dump", appsv1alpha1.EphemeralJobRunning, 1, 0)
-	require.Equal(t, [2]int32{2, 1}, [2]int32{is.Status.Matches, is.Status.Waiting})
+	s.finishDump(env.East, "a", job, 0)
+	current := s.ephemeralJob("dump", appsv1alpha1.EphemeralJobRunning, 1, 0)
+	require.Equal(t, [2]int32{2, 1}, [2]int32{current.Status.Matches, current.Status.Waiting})
 	testkit.Change(t, env.East.Client, job, func(job *appsv1alpha1.EphemeralJob) { job.Spec.Replicas = nil })
-	s.dumps(env.East, "b", job, 3)
-	s.dumps(env.East, "c", job, 0)
-	is = s.ephemeralJob("dump", appsv1alpha1.EphemeralJobFailed, 2, 1)
-	at := slices.IndexFunc(is.Status.Conditions, func(c appsv1alpha1.EphemeralJobCondition) bool {
+	s.finishDump(env.East, "b", job, 3)
+	s.finishDump(env.East, "c", job, 0)
+	current = s.ephemeralJob("dump", appsv1alpha1.EphemeralJobFailed, 2, 1)
+	at := slices.IndexFunc(current.Status.Conditions, func(c appsv1alpha1.EphemeralJobCondition) bool {
 		return c.Type == appsv1alpha1.EphemeralJobConditionFailed
 	})
 	require.GreaterOrEqual(t, at, 0)
-	require.Equal(t, "of 3 pods, the containers have succeeded in 2 and failed in 1 (b: dump ended with exit code 3)", is.Status.Conditions[at].Message)
-	testkit.Change(t, env.East.Client, is, func(job *appsv1alpha1.EphemeralJob) { job.Spec.TTLSecondsAfterFinished = new(int32(0)) })
-	s.ends(is)
+	require.Equal(t, "of 3 pods, the containers have succeeded in 2 and failed in 1 (b: dump ended with exit code 3)",
+		current.Status.Conditions[at].Message)
+	testkit.Change(t, env.East.Client, current, func(job *appsv1alpha1.EphemeralJob) { job.Spec.TTLSecondsAfterFinished = new(int32(0)) })
+	s.awaitGone(current)
 	pod := &corev1.Pod{}
 	require.NoError(t, env.East.Client.Get(s.ctx, s.key("a"), pod))
-	require.Len(t, pod.Spec.EphemeralContainers, 1, "nothing takes it out again")
+	require.Len(t, pod.Spec.EphemeralContainers, 1, "an ephemeral container can't be removed from a pod")
 }
 
 // TestEphemeralJobIsPropagated uses a hub to which the CRD was applied, without a controller. A job with a TTL is not placed.
 func TestEphemeralJobIsPropagated(t *testing.T) {
 	s := parallel(t)
-	s.teach("apps.kruise.io_ephemeraljobs.yaml")
+	s.installCRD("apps.kruise.io_ephemeraljobs.yaml")
 	for _, c := range env.Members() {
-		s.selected(c, "a", "dump")
+		s.createSelectedPod(c, "a", "dump")
 	}
 	source := dump(s.namespace, "dump")
 	source.Spec.TTLSecondsAfterFinished = new(int32(1))
@@ -130,20 +131,20 @@ func TestEphemeralJobIsPropagated(t *testing.T) {
 			return err.Error()
 		}
 		if len(p.Status.Problems) != 1 || p.Status.Problems[0].Reason != fleetv1alpha1.ReasonInvalid {
-			return fmt.Sprintf("the TTL is no problem: %+v", p.Status)
+			return fmt.Sprintf("the TTL is not reported as a problem: %+v", p.Status)
 		}
 		return ""
 	})
-	of := &unstructured.Unstructured{}
-	of.SetGroupVersionKind(appsv1alpha1.GroupVersion.WithKind("EphemeralJob"))
-	of.SetNamespace(s.namespace)
-	of.SetName("dump")
-	s.patch(env.Hub, of, "dump", `{"spec":{"ttlSecondsAfterFinished":null}}`)
-	s.propagated("dump", 2, 2)
+	job := &unstructured.Unstructured{}
+	job.SetGroupVersionKind(appsv1alpha1.GroupVersion.WithKind("EphemeralJob"))
+	job.SetNamespace(s.namespace)
+	job.SetName("dump")
+	s.patch(env.Hub, job, "dump", `{"spec":{"ttlSecondsAfterFinished":null}}`)
+	s.awaitPropagated("dump", 2, 2)
 	for _, c := range env.Members() {
 		job := &appsv1alpha1.EphemeralJob{}
 		require.NoError(t, c.Client.Get(s.ctx, s.key("dump"), job))
-		s.dumps(c, "a", job, 0)
+		s.finishDump(c, "a", job, 0)
 		s.until(func(ctx context.Context) string {
 			if err := c.Client.Get(ctx, s.key("dump"), job); err != nil || job.Status.Phase != appsv1alpha1.EphemeralJobSucceeded {
 				return fmt.Sprintf("%s: %+v (%v)", c.Name, job.Status, err)

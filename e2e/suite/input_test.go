@@ -36,8 +36,8 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.text = append(w.text, text)
 }
 
-// but returns the warnings except those about feature gates that the example says must be on.
-func (w *warnings) but(example string) []string {
+// except returns the warnings except those about feature gates that the example says must be on.
+func (w *warnings) except(example string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return webhooktest.WithoutGates(example, w.text)
@@ -57,8 +57,8 @@ func manifests(t *testing.T, folder string) []string {
 	return files
 }
 
-// overClusters reports whether a WorkloadSpread names clusters.
-func overClusters(o *unstructured.Unstructured) bool {
+// namesClusters reports whether a WorkloadSpread names clusters.
+func namesClusters(o *unstructured.Unstructured) bool {
 	subsets, _, _ := unstructured.NestedSlice(o.Object, "spec", "subsets")
 	return slices.ContainsFunc(subsets, func(s any) bool {
 		subset, _ := s.(map[string]any)
@@ -68,7 +68,7 @@ func overClusters(o *unstructured.Unstructured) bool {
 
 // clusterOf returns the cluster for an example's object: a member for workloads, otherwise the hub.
 func clusterOf(o *unstructured.Unstructured) *fleet.Cluster {
-	if _, placed := o.GetLabels()[keys.FleetTemplate]; placed || overClusters(o) {
+	if _, placed := o.GetLabels()[keys.FleetTemplate]; placed || namesClusters(o) {
 		return env.Hub
 	}
 	if slices.Contains([]string{
@@ -160,10 +160,10 @@ func TestValidExamplesAreAcceptedWithoutAWarning(t *testing.T) {
 				}
 				require.NoError(t, err)
 				if filepath.Base(file) == "placed-cloneset.yaml" { // The object that places it is not stored in a dry run.
-					require.Contains(t, heard.all(), "nothing on a hub runs this CloneSet")
+					require.Contains(t, heard.all(), "the hub does not run this CloneSet")
 					continue
 				}
-				require.Empty(t, heard.but(string(text)))
+				require.Empty(t, heard.except(string(text)))
 			}
 		})
 	}

@@ -108,8 +108,8 @@ func (s *scene) cluster(name string) *fleetv1alpha1.MemberCluster {
 	return mc
 }
 
-// guest creates a MemberCluster for a member that does not exist, and removes it at the end.
-func (s *scene) guest(name string, accepted bool) {
+// createGuest creates a MemberCluster for a member that does not exist, and removes it at the end.
+func (s *scene) createGuest(name string, accepted bool) {
 	s.Helper()
 	mc := &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -130,7 +130,7 @@ func (s *scene) guest(name string, accepted bool) {
 
 func TestClusterThatIsNotAcceptedGetsNothing(t *testing.T) {
 	s := parallel(t)
-	s.guest("held-out", false)
+	s.createGuest("held-out", false)
 	s.until(func(ctx context.Context) string {
 		mc := &fleetv1alpha1.MemberCluster{}
 		if err := env.Hub.Client.Get(ctx, client.ObjectKey{Name: "held-out"}, mc); err != nil {
@@ -142,10 +142,10 @@ func TestClusterThatIsNotAcceptedGetsNothing(t *testing.T) {
 		return ""
 	})
 	err := env.Hub.Client.Get(t.Context(), client.ObjectKey{Name: "fleet-held-out"}, &corev1.Namespace{})
-	require.True(t, apierrors.IsNotFound(err), "nothing is created for it: %v", err)
+	require.True(t, apierrors.IsNotFound(err), "a cluster that is not accepted must have no namespace: %v", err)
 	_, err = env.Ticket(t.Context(), "held-out")
 	require.ErrorContains(t, err, "kubectl kruise cluster accept held-out")
-	require.Equal(t, certificatesv1.CertificateDenied, s.ask(env.Hub.Config, request{cluster: "held-out", uid: "0-0-0-1"}))
+	require.Equal(t, certificatesv1.CertificateDenied, s.requestCertificate(env.Hub.Config, request{cluster: "held-out", uid: "0-0-0-1"}))
 
 	_, err = env.Plugin(t.Context(), "cluster", "accept", "held-out")
 	require.NoError(t, err)
@@ -214,16 +214,16 @@ func (r request) make(t *testing.T) *certificatesv1.CertificateSigningRequest {
 	return csr
 }
 
-// ask sends a request as a user and returns the hub's decision.
-func (s *scene) ask(as *rest.Config, r request) certificatesv1.RequestConditionType {
+// requestCertificate sends a request as a user and returns the hub's decision.
+func (s *scene) requestCertificate(as *rest.Config, r request) certificatesv1.RequestConditionType {
 	s.Helper()
-	kind, err := s.tryAsk(as, r)
+	kind, err := s.tryCertificate(as, r)
 	require.NoError(s, err)
 	return kind
 }
 
-// tryAsk is ask for users who may not even be allowed to create a request.
-func (s *scene) tryAsk(as *rest.Config, r request) (certificatesv1.RequestConditionType, error) {
+// tryCertificate is ask for users who may not even be allowed to create a request.
+func (s *scene) tryCertificate(as *rest.Config, r request) (certificatesv1.RequestConditionType, error) {
 	s.Helper()
 	csr := r.make(s.T)
 	former := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: csr.Name}}
@@ -257,20 +257,20 @@ func bearer(token string) *rest.Config {
 
 func TestI33JoinTokenIsForOneClusterAndOneJoin(t *testing.T) {
 	s := parallel(t)
-	s.guest("guest-a", true)
-	s.guest("guest-b", true)
-	a := s.ticket("guest-a")
+	s.createGuest("guest-a", true)
+	s.createGuest("guest-b", true)
+	a := s.createToken("guest-a")
 
-	_, err := s.tryAsk(bearer(a), request{cluster: "guest-b", uid: "0-0-0-b"})
-	require.ErrorContains(t, err, "a member may only create the request", "the token of another cluster")
-	require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(a), request{cluster: "guest-a", uid: string(s.uidOf(env.East))}),
+	_, err := s.tryCertificate(bearer(a), request{cluster: "guest-b", uid: "0-0-0-b"})
+	require.ErrorContains(t, err, "a member may only create the request", "a token for another cluster is rejected")
+	require.Equal(t, certificatesv1.CertificateDenied, s.requestCertificate(bearer(a), request{cluster: "guest-a", uid: string(s.uidOf(env.East))}),
 		"an identity that has joined already")
-	require.Equal(t, certificatesv1.CertificateApproved, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"}))
+	require.Equal(t, certificatesv1.CertificateApproved, s.requestCertificate(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"}))
 	require.Equal(t, "0-0-0-a", s.cluster("guest-a").Spec.Identity.ClusterUID, "the first join sets the cluster's identity")
 
 	// An agent that crashed before it stored its certificate requests one again. No other cluster can.
-	require.Equal(t, certificatesv1.CertificateApproved, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"}))
-	require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-c"}))
+	require.Equal(t, certificatesv1.CertificateApproved, s.requestCertificate(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"}))
+	require.Equal(t, certificatesv1.CertificateDenied, s.requestCertificate(bearer(a), request{cluster: "guest-a", uid: "0-0-0-c"}))
 
 	// After the first renewal of the Lease the token is invalid: its account is deleted or annotated.
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
@@ -278,20 +278,20 @@ func TestI33JoinTokenIsForOneClusterAndOneJoin(t *testing.T) {
 	}}
 	renewal := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"renewTime":"2026-01-02T03:04:05.000000Z"}}`))
 	require.NoError(t, env.Hub.Client.Patch(t.Context(), lease, renewal))
-	kind, err := s.tryAsk(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"})
+	kind, err := s.tryCertificate(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"})
 	if err == nil {
 		require.Equal(t, certificatesv1.CertificateDenied, kind)
 	} else {
 		require.True(t, apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err), "%v", err)
 	}
-	// A new token does not let another cluster use the name.
-	again := s.ticket("guest-a")
-	require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(again), request{cluster: "guest-a", uid: "0-0-0-c"}))
-	s.event("guest-a", "RequestDenied")
+	// A new token does not allow another cluster to use the name.
+	again := s.createToken("guest-a")
+	require.Equal(t, certificatesv1.CertificateDenied, s.requestCertificate(bearer(again), request{cluster: "guest-a", uid: "0-0-0-c"}))
+	s.awaitEvent("guest-a", "RequestDenied")
 }
 
-// event waits for an event about a MemberCluster.
-func (s *scene) event(cluster, reason string) {
+// awaitEvent waits for an event about a MemberCluster.
+func (s *scene) awaitEvent(cluster, reason string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		list := &corev1.EventList{}
@@ -309,13 +309,13 @@ func (s *scene) event(cluster, reason string) {
 
 func TestI33JoinTokenExpires(t *testing.T) {
 	s := parallel(t)
-	s.guest("guest-late", true)
-	_, err := s.tryAsk(bearer(aged(t, s.ticket("guest-late"))), request{cluster: "guest-late", uid: "0-0-0-d"})
+	s.createGuest("guest-late", true)
+	_, err := s.tryCertificate(bearer(expiredToken(t, s.createToken("guest-late"))), request{cluster: "guest-late", uid: "0-0-0-d"})
 	require.True(t, apierrors.IsUnauthorized(err), "%v", err)
 }
 
-// ticket creates a token with the plugin, and waits until the hub has bound its permissions.
-func (s *scene) ticket(cluster string) string {
+// createToken creates a token with the plugin, and waits until the hub has bound its permissions.
+func (s *scene) createToken(cluster string) string {
 	s.Helper()
 	ticket, err := env.Ticket(s.ctx, cluster)
 	require.NoError(s, err)
@@ -338,8 +338,8 @@ func (s *scene) ticket(cluster string) string {
 	return ticket.Token
 }
 
-// aged returns a token that expired an hour ago: Kubernetes issues none for less than ten minutes.
-func aged(t *testing.T, token string) string {
+// expiredToken returns a token that expired an hour ago: Kubernetes issues none for less than ten minutes.
+func expiredToken(t *testing.T, token string) string {
 	t.Helper()
 	parts := strings.Split(token, ".")
 	require.Len(t, parts, 3)
@@ -378,7 +378,7 @@ func aged(t *testing.T, token string) string {
 
 func TestRequestsThatDifferInAnythingAreRefused(t *testing.T) {
 	s := parallel(t)
-	s.guest("guest-odd", true)
+	s.createGuest("guest-odd", true)
 	for _, tc := range []struct {
 		name string
 		edit func(*request)
@@ -397,11 +397,11 @@ func TestRequestsThatDifferInAnythingAreRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := s.on(t)
-			token := s.ticket("guest-odd")
+			token := s.createToken("guest-odd")
 			r := request{cluster: "guest-odd", uid: "0-0-0-e"}
 			tc.edit(&r)
-			require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(token), r))
+			require.Equal(t, certificatesv1.CertificateDenied, s.requestCertificate(bearer(token), r))
 		})
 	}
-	require.Nil(t, s.cluster("guest-odd").Spec.Identity, "a refused request changes nothing")
+	require.Nil(t, s.cluster("guest-odd").Spec.Identity, "a rejected request changes nothing")
 }

@@ -42,14 +42,14 @@ func TestAKindThatAMemberLacksIsPlacedWhenItComes(t *testing.T) {
 		require.NoError(t, env.Hub.Client.Create(t.Context(), row))
 		return row
 	}
-	await := func(row *fleetv1alpha1.MemberWork, what string, is func(fleetv1alpha1.MemberWorkStatus) bool) {
+	await := func(row *fleetv1alpha1.MemberWork, what string, met func(fleetv1alpha1.MemberWorkStatus) bool) {
 		t.Helper()
 		s.until(func(ctx context.Context) string {
 			if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(row), row); err != nil {
 				return err.Error()
 			}
-			if !is(row.Status) {
-				return fmt.Sprintf("the row is not %s, but %+v", what, row.Status)
+			if !met(row.Status) {
+				return fmt.Sprintf("the row is not %s: %+v", what, row.Status)
 			}
 			return ""
 		})
@@ -99,7 +99,7 @@ func TestAKindThatAMemberLacksIsPlacedWhenItComes(t *testing.T) {
 	await(plain, "applied", applied)
 	await(scaled, "applied", applied)
 	require.Equal(t, map[string]any{"replicas": int64(2), "colour": "red"}, spec("plain"))
-	require.Equal(t, map[string]any{"colour": "red"}, spec("scaled"), "a field that is ignored is not written")
+	require.Equal(t, map[string]any{"colour": "red"}, spec("scaled"), "an ignored field is not written")
 	s.until(func(ctx context.Context) string {
 		mc := &fleetv1alpha1.MemberCluster{}
 		if err := env.Hub.Client.Get(ctx, client.ObjectKey{Name: "east"}, mc); err != nil {
@@ -122,7 +122,7 @@ func TestAKindThatAMemberLacksIsPlacedWhenItComes(t *testing.T) {
 		}
 		return ""
 	})
-	require.Equal(t, map[string]any{"replicas": int64(7), "colour": "red"}, spec("scaled"), "nor is it reverted")
+	require.Equal(t, map[string]any{"replicas": int64(7), "colour": "red"}, spec("scaled"), "an ignored field is not reverted")
 
 	for _, row := range []*fleetv1alpha1.MemberWork{plain, scaled} {
 		require.NoError(t, env.Hub.Client.Delete(t.Context(), row))
@@ -168,7 +168,7 @@ func TestAttack22RowsOfKindsThatAPullMemberDoesNotAllow(t *testing.T) {
 				return err.Error()
 			}
 			if row.Status.Phase != fleetv1alpha1.WorkBlocked || row.Status.Reason != fleetv1alpha1.ReasonKindNotAllowed {
-				return fmt.Sprintf("the row of the %s is not blocked, but %+v", name, row.Status)
+				return fmt.Sprintf("the row of the %s is not blocked: %+v", name, row.Status)
 			}
 			return ""
 		})
@@ -176,5 +176,5 @@ func TestAttack22RowsOfKindsThatAPullMemberDoesNotAllow(t *testing.T) {
 	}
 	mc := &fleetv1alpha1.MemberCluster{}
 	require.NoError(t, env.Hub.Client.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
-	require.False(t, slices.ContainsFunc(mc.Status.Kinds, func(k fleetv1alpha1.ServedKind) bool { return k.Group == "" && k.Kind == "Pod" }), "nor does the member offer them")
+	require.False(t, slices.ContainsFunc(mc.Status.Kinds, func(k fleetv1alpha1.ServedKind) bool { return k.Group == "" && k.Kind == "Pod" }), "the member doesn't report Pods as a kind that it serves")
 }

@@ -40,8 +40,8 @@ func (s *scene) leave(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy, timeou
 	})
 }
 
-// forgotten checks that the hub keeps nothing about a member that left, except the permission to read its tombstone.
-func (s *scene) forgotten(cluster string) {
+// requireForgotten checks that the hub keeps nothing about a member that left, except the permission to read its tombstone.
+func (s *scene) requireForgotten(cluster string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		err := env.Hub.Client.Get(ctx, client.ObjectKey{Name: fleetv1alpha1.Namespace(cluster)}, &corev1.Namespace{})
@@ -71,8 +71,8 @@ func count(list client.ObjectList) int {
 	}
 }
 
-// released checks that a member is bound to no hub.
-func (s *scene) released(c *fleet.Cluster) {
+// requireUnbound checks that a member is bound to no hub.
+func (s *scene) requireUnbound(c *fleet.Cluster) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		err := c.Client.Get(ctx, client.ObjectKey{Name: "default"}, &fleetv1alpha1.Membership{})
@@ -87,7 +87,7 @@ func (s *scene) released(c *fleet.Cluster) {
 	})
 }
 
-// The gate tests a push member that keeps its objects, and below a pull member that deletes them.
+// The gate runs this for the push member only. The pull member is tested with policy Delete below.
 func TestI12LeaveWithOrphanLeavesNoMetadata(t *testing.T) {
 	for _, c := range env.Members() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -96,17 +96,17 @@ func TestI12LeaveWithOrphanLeavesNoMetadata(t *testing.T) {
 			}
 			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
-			s.settled("web", shares{"east": 2, "west": 2}, nil)
+			s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 			before, mark := s.census("web"), fleet.Mark()
 			s.leave(c, fleetv1alpha1.LeaveOrphan, 60)
-			s.released(c)
+			s.requireUnbound(c)
 			left := s.slice(c, "web")
 			require.NotNil(t, left)
-			s.unmarked(left)
-			s.quiet()
+			s.requireNoMetadata(left)
+			s.awaitQuiet()
 			require.Equal(t, before, s.census("web"), "no pod changes")
-			s.noDeletes(mark)
-			s.forgotten(c.Name)
+			s.requireNoDeletes(mark)
+			s.requireForgotten(c.Name)
 
 			// The hub's object names a cluster that is gone, and reports this. What was orphaned belongs to the user now.
 			require.NotEqual(t, corev1.ConditionFalse, condition(s.get("web"), appsv1beta1.SubsetFailure).Status)
@@ -127,24 +127,24 @@ func TestI12LeaveWithDeleteLeavesNothing(t *testing.T) {
 			}
 			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
-			s.settled("web", shares{"east": 2, "west": 2}, nil)
+			s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 			before := s.census("web")
 			s.leave(c, fleetv1alpha1.LeaveDelete, 60)
-			s.released(c)
+			s.requireUnbound(c)
 			require.Nil(t, s.slice(c, "web"))
-			s.empty(s.namespace, c)
+			s.awaitNoPods(s.namespace, c)
 			for _, other := range env.Members() {
 				for _, p := range s.pods(other, "web") {
 					require.Contains(t, before, other.Name+"/"+p.Name, "the other cluster's pods stay")
 				}
 			}
-			s.forgotten(c.Name)
+			s.requireForgotten(c.Name)
 		})
 	}
 }
 
-// tombstoned checks that the hub left a tombstone for a member, and returns its key.
-func (s *scene) tombstoned(uid types.UID, policy fleetv1alpha1.LeavePolicy) client.ObjectKey {
+// requireTombstone checks that the hub left a tombstone for a member, and returns its key.
+func (s *scene) requireTombstone(uid types.UID, policy fleetv1alpha1.LeavePolicy) client.ObjectKey {
 	s.Helper()
 	stone := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(string(uid))}
@@ -153,8 +153,8 @@ func (s *scene) tombstoned(uid types.UID, policy fleetv1alpha1.LeavePolicy) clie
 	return key
 }
 
-// followed checks that a member that was unreachable has handled its two pods of web according to the policy.
-func (s *scene) followed(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
+// requirePolicyApplied checks that a member that was unreachable has handled its two pods of web according to the policy.
+func (s *scene) requirePolicyApplied(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
 	s.Helper()
 	left := s.slice(c, "web")
 	if policy == fleetv1alpha1.LeaveDelete {
@@ -162,7 +162,7 @@ func (s *scene) followed(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
 		return
 	}
 	require.NotNil(s, left)
-	s.unmarked(left)
+	s.requireNoMetadata(left)
 	require.Len(s, s.pods(c, "web"), 2)
 	require.NoError(s, c.Client.Delete(s.ctx, left))
 }
@@ -175,17 +175,17 @@ func TestI12MemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 			}
 			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
-			s.settled("web", shares{"east": 2, "west": 2}, nil)
+			s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 			agent, uid := env.East.Manager, s.uidOf(env.East)
 			require.NoError(t, agent.Stop(t.Context()))
 			s.leave(env.East, policy, 1)
-			s.forgotten("east")
-			s.tombstoned(uid, policy)
+			s.requireForgotten("east")
+			s.requireTombstone(uid, policy)
 			require.NotNil(t, s.slice(env.East, "web"), "nothing happens while the member is unreachable")
 
 			require.NoError(t, agent.Start(t.Context()))
-			s.released(env.East)
-			s.followed(env.East, policy)
+			s.requireUnbound(env.East)
+			s.requirePolicyApplied(env.East, policy)
 		})
 	}
 }
@@ -196,25 +196,25 @@ func TestI12PushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
-			s.settled("web", shares{"east": 2, "west": 2}, nil)
+			s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 			uid := s.uidOf(env.West)
 			require.NoError(t, env.West.StopControlPlane(t.Context()))
 			s.leave(env.West, policy, 1)
-			s.forgotten("west")
-			key := s.tombstoned(uid, policy)
+			s.requireForgotten("west")
+			key := s.requireTombstone(uid, policy)
 
 			require.NoError(t, env.Hub.Manager.Stop(t.Context()))
 			require.NoError(t, env.Hub.Manager.Start(t.Context()))
 			require.NoError(t, env.West.StartControlPlane(t.Context()))
 			require.NoError(t, env.West.Manager.Start(t.Context())) // It may have lost its leadership meanwhile.
-			s.released(env.West)
+			s.requireUnbound(env.West)
 			s.until(func(ctx context.Context) string {
 				if err := env.Hub.Client.Get(ctx, key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
 					return fmt.Sprintf("the tombstone still exists (%v)", err)
 				}
 				return ""
 			})
-			s.followed(env.West, policy)
+			s.requirePolicyApplied(env.West, policy)
 		})
 	}
 }
@@ -222,23 +222,23 @@ func TestI12PushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 func TestI14NamespaceDeletedOnTheHubDoesNotCascade(t *testing.T) {
 	s := parallel(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
 	require.NoError(t, env.Hub.Client.Delete(t.Context(), ns))
-	s.gone("web")
+	s.awaitDeleted("web")
 	s.until(func(ctx context.Context) string {
 		if !apierrors.IsNotFound(env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(ns), ns)) {
 			return "the namespace is still on the hub"
 		}
 		return ""
 	})
-	s.quiet()
+	s.awaitQuiet()
 	require.Equal(t, before, s.census("web"))
 	for _, m := range env.Members() {
 		left := s.slice(m, "web")
 		require.NotNil(t, left)
-		s.unmarked(left)
+		s.requireNoMetadata(left)
 		require.NoError(t, m.Client.Delete(t.Context(), left))
 	}
 }
@@ -246,7 +246,7 @@ func TestI14NamespaceDeletedOnTheHubDoesNotCascade(t *testing.T) {
 func TestDeletingTheObjectRemovesItEverywhere(t *testing.T) {
 	s := parallel(t)
 	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 	s.remove("web")
 	for _, m := range env.Members() {
 		_, err := s.findRow(ud, m.Name)
@@ -264,7 +264,7 @@ func TestDeletingTheObjectRemovesItEverywhere(t *testing.T) {
 func TestClusterThatIsNoLongerAcceptedIsFrozen(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "")))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")
 	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false })
 	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterPending))
@@ -288,5 +288,5 @@ func TestClusterThatIsNoLongerAcceptedIsFrozen(t *testing.T) {
 	}
 	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = true })
 	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterReady))
-	s.settled("web", shares{"east": 2, "west": 4}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 4}, nil)
 }

@@ -27,8 +27,8 @@ func TestI15ShortOutageOfAMemberChangesNothing(t *testing.T) {
 	lab.Full(t) // It waits. hub/cluster tests the same with its own clock.
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
-	s.quiet()
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitQuiet()
 	phases, mark := s.phases("east"), fleet.Mark()
 	agent, err := env.East.Manager.Process()
 	require.NoError(t, err)
@@ -36,16 +36,16 @@ func TestI15ShortOutageOfAMemberChangesNothing(t *testing.T) {
 	waited := pause(t.Context(), short)
 	require.True(t, agent.Signal(unix.SIGCONT))
 	require.True(t, waited)
-	s.unmoved(2 * time.Duration(heartbeat.FailAfterSeconds) * time.Second)
+	s.requireQuiet(2 * time.Duration(heartbeat.FailAfterSeconds) * time.Second)
 	require.Equal(t, []fleetv1alpha1.ClusterPhase{fleetv1alpha1.ClusterReady}, phases())
-	require.Empty(t, s.writes(mark, s.acts))
+	require.Empty(t, s.writes(mark, s.isUnexpected))
 }
 
 func TestI16MemberThatRecoversDoesNotFlap(t *testing.T) {
 	lab.Full(t) // As above.
 	s := alone(t)
 	s.create(united("web", 8, in("east", "4"), in("west", "")))
-	s.settled("web", shares{"east": 4, "west": 4}, nil)
+	s.awaitSettled("web", shares{"east": 4, "west": 4}, nil)
 	before, phases, mark := s.census("web"), s.phases("east"), fleet.Mark()
 
 	require.NoError(t, env.East.StopControlPlane(t.Context()))
@@ -62,7 +62,7 @@ func TestI16MemberThatRecoversDoesNotFlap(t *testing.T) {
 	s.until(func(context.Context) string {
 		ud := s.get("web")
 		if ud.Status.ObservedGeneration != ud.Generation {
-			return "the generation waits for a cluster that can't be reached"
+			return "a new generation must be observed even while a cluster is unreachable"
 		}
 		for _, line := range ud.Status.SubsetStatuses {
 			want := map[string]int32{"east": 4, "west": 6}[line.Cluster]
@@ -73,7 +73,7 @@ func TestI16MemberThatRecoversDoesNotFlap(t *testing.T) {
 				return "east is not marked as stale"
 			}
 			if line.Cluster == "west" && line.AvailableReplicas != want {
-				return "west does not get its pods"
+				return "west lacks pods"
 			}
 		}
 		return ""
@@ -88,8 +88,8 @@ func TestI16MemberThatRecoversDoesNotFlap(t *testing.T) {
 		}
 		return ""
 	})
-	s.settled("web", shares{"east": 4, "west": 6}, nil)
-	s.quiet()
+	s.awaitSettled("web", shares{"east": 4, "west": 6}, nil)
+	s.awaitQuiet()
 	require.Equal(t, []fleetv1alpha1.ClusterPhase{
 		fleetv1alpha1.ClusterReady, fleetv1alpha1.ClusterUnreachable, fleetv1alpha1.ClusterReady,
 	}, phases(), "two changes of phase")
@@ -97,7 +97,7 @@ func TestI16MemberThatRecoversDoesNotFlap(t *testing.T) {
 	for pod, what := range before {
 		require.Equal(t, what, after[pod])
 	}
-	s.noDeletes(mark)
+	s.requireNoDeletes(mark)
 }
 
 // There is no failover yet. This is what failover must not do when most members are gone, because then the fault is likely elsewhere.
@@ -114,8 +114,8 @@ func TestI17MostMembersUnreachableAtOnceMoveNothing(t *testing.T) {
 	require.NoError(t, north.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
 	// Nothing but its weight keeps a replica in its cluster.
 	web := s.create(united("web", 6, bySelector("all", nil)))
-	s.settled("web", shares{"all-east": 2, "all-north": 2, "all-west": 2}, nil)
-	s.quiet()
+	s.awaitSettled("web", shares{"all-east": 2, "all-north": 2, "all-west": 2}, nil)
+	s.awaitQuiet()
 	clusters := []string{"east", "north", "west"}
 	rows := func() (out []int64) {
 		for _, name := range clusters {
@@ -150,7 +150,7 @@ func TestI17MostMembersUnreachableAtOnceMoveNothing(t *testing.T) {
 	require.Equal(t, kept, s.pods(north, "web"))
 	there, err := north.Lab.Writes(mark)
 	require.NoError(t, err)
-	require.NotEmpty(t, there, "the Leases of north's nodes and managers")
+	require.NotEmpty(t, there, "north has not even renewed Leases")
 	for _, w := range there {
 		require.NotEqual(t, s.namespace, w.Namespace, "%+v", w)
 	}
@@ -165,16 +165,16 @@ func TestI17MostMembersUnreachableAtOnceMoveNothing(t *testing.T) {
 	for _, m := range env.Members() {
 		require.NoError(t, env.AwaitPhase(t.Context(), m.Name, fleetv1alpha1.ClusterReady))
 	}
-	s.settled("web", shares{"all-east": 2, "all-north": 2, "all-west": 2}, nil)
+	s.awaitSettled("web", shares{"all-east": 2, "all-north": 2, "all-west": 2}, nil)
 	require.Equal(t, before, s.census("web"))
 	require.Equal(t, asked, rows())
-	s.noDeletes(mark)
+	s.requireNoDeletes(mark)
 }
 
 func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 6, in("east", "3"), in("west", "3")))
-	s.settled("web", shares{"east": 3, "west": 3}, nil)
+	s.awaitSettled("web", shares{"east": 3, "west": 3}, nil)
 	before, mark := s.census("web"), fleet.Mark()
 
 	require.NoError(t, env.Hub.StopControlPlane(t.Context()))
@@ -199,7 +199,7 @@ func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
 		}
 		return ""
 	})
-	require.True(t, pause(t.Context(), 2*time.Duration(heartbeat.FailAfterSeconds)*time.Second), "longer than failAfter")
+	require.True(t, pause(t.Context(), 2*time.Duration(heartbeat.FailAfterSeconds)*time.Second), "the test ended before twice failAfter had passed")
 
 	require.NoError(t, env.Hub.StartControlPlane(t.Context()))
 	restored = true
@@ -207,8 +207,8 @@ func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
 	for _, m := range env.Members() {
 		require.NoError(t, env.AwaitPhase(t.Context(), m.Name, fleetv1alpha1.ClusterReady))
 	}
-	s.settled("web", shares{"east": 3, "west": 3}, nil)
-	s.quiet()
+	s.awaitSettled("web", shares{"east": 3, "west": 3}, nil)
+	s.awaitQuiet()
 	after := s.census("web")
 	for pod, what := range before {
 		if pod != "east/"+lost.Name {
@@ -229,7 +229,7 @@ func TestI18HubThatWasDownMarksNoMemberUnreachable(t *testing.T) {
 	waited := pause(t.Context(), time.Duration(heartbeat.FailAfterSeconds+3)*time.Second)
 	require.True(t, hub.Signal(unix.SIGCONT))
 	require.True(t, waited)
-	require.True(t, pause(t.Context(), time.Duration(heartbeat.FailAfterSeconds+1)*time.Second), "for a wrong liveness to show")
+	require.True(t, pause(t.Context(), time.Duration(heartbeat.FailAfterSeconds+1)*time.Second), "the test ended before the hub could wrongly declare the cluster dead")
 	require.NoError(t, env.Hub.Manager.Start(t.Context())) // It may have lost its Lease.
 	for _, end := range phases {
 		require.Equal(t, []fleetv1alpha1.ClusterPhase{fleetv1alpha1.ClusterReady}, end())
@@ -240,12 +240,12 @@ func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
 	lab.Full(t) // The status of an object on the hub is a pure function of its rows.
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 	// The hub still reaches west, but no controller there reconciles what the hub applies.
 	require.NoError(t, env.West.Manager.Stop(t.Context()))
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 4; image(ud, imageNew) })
 	s.until(func(context.Context) string {
-		if n := s.updated(env.East); n != 2 {
+		if n := s.countUpdated(env.East); n != 2 {
 			return "east does not continue"
 		}
 		return ""
@@ -263,7 +263,7 @@ func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
 	require.Less(t, ud.Status.ObservedGeneration, ud.Generation)
 	require.Zero(t, ud.Status.StaleClusters, "the cluster is slow, not unreachable")
 	require.NoError(t, env.West.Manager.Start(t.Context()))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 }
 
 func TestI13RemovingALabelOfAClusterDoesNotEmptyItAtOnce(t *testing.T) {
@@ -293,7 +293,7 @@ func TestI13RemovingALabelOfAClusterDoesNotEmptyItAtOnce(t *testing.T) {
 			Clusters: fleetv1alpha1.PropagationClusters{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"mass": "yes"}}},
 		},
 	}))
-	s.propagated("settings", 2*objects, 2*objects)
+	s.awaitPropagated("settings", 2*objects, 2*objects)
 	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { delete(mc.Labels, "mass") })
 	s.until(func(context.Context) string {
 		if s.cluster("east").Annotations[paused] == "" {
@@ -301,9 +301,9 @@ func TestI13RemovingALabelOfAClusterDoesNotEmptyItAtOnce(t *testing.T) {
 		}
 		return ""
 	})
-	s.quiet()
+	s.awaitQuiet()
 	left := &corev1.ConfigMapList{}
 	require.NoError(t, env.East.Client.List(t.Context(), left, client.InNamespace(s.namespace), client.MatchingLabels{"app": "mass"}))
-	require.GreaterOrEqual(t, len(left.Items), objects-10, "at most ten may go within a minute")
+	require.GreaterOrEqual(t, len(left.Items), objects-10, "at most ten withdrawals within a minute")
 	// The remedies are to restore the label or to remove the annotation. The end of the test does both.
 }

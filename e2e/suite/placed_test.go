@@ -21,7 +21,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
@@ -49,7 +49,7 @@ func TestCloneSetIsPlacedByAWorkloadSpread(t *testing.T) {
 	}
 	runs(6, 2)
 	for _, pod := range s.pods(env.East, "web") {
-		require.Contains(t, pod.Annotations["apps.kruise.io/matched-workloadspread"], `"zone-`, "no pod misses its WorkloadSpread")
+		require.Contains(t, pod.Annotations["apps.kruise.io/matched-workloadspread"], `"zone-`, "every pod was assigned to a subset")
 	}
 	require.Empty(t, s.pods(env.Hub, "web"), "nothing runs the template on the hub")
 
@@ -76,7 +76,7 @@ func TestCloneSetIsPlacedByAWorkloadSpread(t *testing.T) {
 	})
 	runs(4, 0)
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, set))
-	s.empty(s.namespace, env.East)
+	s.awaitNoPods(s.namespace, env.East)
 }
 
 // TestDeploymentThatIsATemplateMakesNoReplicaSet runs kube-controller-manager on the hub, and creates the Deployment first.
@@ -97,7 +97,7 @@ func TestDeploymentThatIsATemplateMakesNoReplicaSet(t *testing.T) {
 	require.True(t, d.Spec.Paused)
 	s.until(func(ctx context.Context) string {
 		if err := env.Hub.Client.Get(ctx, s.key("web"), d); err != nil || d.Status.ObservedGeneration < d.Generation {
-			return "kube-controller-manager has not seen it"
+			return "kube-controller-manager has not observed the Deployment"
 		}
 		return ""
 	})
@@ -120,49 +120,49 @@ func TestDeploymentThatIsATemplateMakesNoReplicaSet(t *testing.T) {
 	require.NoError(t, env.Hub.Client.List(s.ctx, sets, client.InNamespace(s.namespace)))
 	require.Empty(t, sets.Items)
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, d))
-	s.empty(s.namespace, env.Members()...)
+	s.awaitNoPods(s.namespace, env.Members()...)
 }
 
 func TestWorkloadSpreadOverflowsFromAFullCluster(t *testing.T) {
-	s := overflow(t)
+	s := newOverflow(t)
 	closed := report.GetCondition(s.ws.Status.SubsetStatuses[0].Conditions, appsv1beta1.WorkloadSpreadSubsetSchedulable)
 	require.Equal(t, "PodUnschedulable", closed.Reason)
 }
 
 func TestWorkloadSpreadKeepsThePodsOfAFullClusterThatIsDark(t *testing.T) {
 	lab.Full(t) // hub/workloadspread plans without the rows of clusters that don't answer.
-	s := overflow(t)
+	s := newOverflow(t)
 	before := s.census("web")
 	require.NoError(t, env.East.StopControlPlane(t.Context()))
 	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterUnreachable))
 	s.scale(9)
-	s.placed(true, shares{"zone-a": 2, "zone-b": 2, "overflow": 5})
+	s.awaitPlaced(true, shares{"zone-a": 2, "zone-b": 2, "overflow": 5})
 	s.scale(8)
-	s.placed(true, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
+	s.awaitPlaced(true, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
 
 	require.NoError(t, env.East.StartControlPlane(t.Context()))
 	require.NoError(t, env.East.Manager.Start(t.Context())) // It may have lost its leadership meanwhile.
 	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterReady))
-	s.placed(false, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
+	s.awaitPlaced(false, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
 	after, kept := s.census("web"), 0
 	for name, pod := range before {
 		if after[name] == pod {
 			kept++
 		}
 	}
-	require.GreaterOrEqual(t, kept, 7, "one pod of west has gone with the scale-in, and none was replaced")
+	require.GreaterOrEqual(t, kept, 7, "the scale-in removed more than one of the earlier pods, or a pod was replaced")
 }
 
-// overflowing is a CloneSet with eight pods: east runs four, and west the rest.
-type overflowing struct {
+// overflowScene is a CloneSet with eight pods: east runs four, and west the rest.
+type overflowScene struct {
 	*scene
 
 	set *appsv1beta1.CloneSet
 	ws  *appsv1beta1.WorkloadSpread
 }
 
-// overflow limits each node to one pod, so that two zones in east run four of the six pods that they may have.
-func overflow(t *testing.T) *overflowing {
+// newOverflow limits each node to one pod, so that two zones in east run four of the six pods that they may have.
+func newOverflow(t *testing.T) *overflowScene {
 	t.Helper()
 	s := alone(t)
 	labels := map[string]string{"app": "web"}
@@ -203,9 +203,9 @@ func overflow(t *testing.T) *overflowing {
 		s.ctx = context.WithoutCancel(s.ctx)
 		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, set)))
 		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, ws)))
-		s.empty(s.namespace, env.Members()...) // The next test needs the nodes.
+		s.awaitNoPods(s.namespace, env.Members()...) // The next test needs the nodes.
 	})
-	o := &overflowing{scene: s, set: set, ws: ws}
+	o := &overflowScene{scene: s, set: set, ws: ws}
 	running := func(c *fleet.Cluster) (n int) {
 		for _, pod := range s.pods(c, "web") {
 			if pod.Status.Phase == corev1.PodRunning {
@@ -220,12 +220,12 @@ func overflow(t *testing.T) *overflowing {
 		}
 		return ""
 	})
-	o.placed(false, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
+	o.awaitPlaced(false, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
 	return o
 }
 
-// placed waits until the hub reports that many pods for the subsets, and east is stale or not.
-func (s *overflowing) placed(stale bool, want shares) {
+// awaitPlaced waits until the hub reports that many pods for the subsets, and east is stale or not.
+func (s *overflowScene) awaitPlaced(stale bool, want shares) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		if err := env.Hub.Client.Get(ctx, s.key("web"), s.ws); err != nil {
@@ -246,7 +246,7 @@ func (s *overflowing) placed(stale bool, want shares) {
 }
 
 // scale changes the CloneSet's replicas.
-func (s *overflowing) scale(n int32) {
+func (s *overflowScene) scale(n int32) {
 	s.Helper()
 	require.NoError(s, env.Hub.Client.Get(s.ctx, s.key("web"), s.set))
 	before := s.set.DeepCopy()

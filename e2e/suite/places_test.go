@@ -24,36 +24,36 @@ import (
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 )
 
-// remembered waits until that many pods are remembered in east.
-func (s *scene) remembered(name string, pods int) *appsv1beta1.PersistentPodState {
+// awaitRemembered waits until that many pods are remembered in east.
+func (s *scene) awaitRemembered(name string, pods int) *appsv1beta1.PersistentPodState {
 	s.Helper()
-	return comes(s, &appsv1beta1.PersistentPodState{}, name, func(pps *appsv1beta1.PersistentPodState) bool {
+	return awaitObject(s, &appsv1beta1.PersistentPodState{}, name, func(pps *appsv1beta1.PersistentPodState) bool {
 		return len(pps.Status.PodStates) == pods
 	})
 }
 
-// next deletes a pod in east and waits until the next one with the same name is scheduled.
-func (s *scene) next(name string) *corev1.Pod {
+// replacePod deletes a pod in east and waits until the next one with the same name is scheduled.
+func (s *scene) replacePod(name string) *corev1.Pod {
 	s.Helper()
-	was := &corev1.Pod{}
-	require.NoError(s, env.East.Client.Get(s.ctx, s.key(name), was))
-	require.NoError(s, env.East.Client.Delete(s.ctx, was, client.Preconditions{UID: &was.UID}, client.GracePeriodSeconds(0)))
-	return comes(s, &corev1.Pod{}, name, func(is *corev1.Pod) bool { return is.UID != was.UID && is.Spec.NodeName != "" })
+	before := &corev1.Pod{}
+	require.NoError(s, env.East.Client.Get(s.ctx, s.key(name), before))
+	require.NoError(s, env.East.Client.Delete(s.ctx, before, client.Preconditions{UID: &before.UID}, client.GracePeriodSeconds(0)))
+	return awaitObject(s, &corev1.Pod{}, name, func(after *corev1.Pod) bool { return after.UID != before.UID && after.Spec.NodeName != "" })
 }
 
 func TestPersistentPodStateBringsPodsBack(t *testing.T) {
 	s := parallel(t)
 	s.apply(env.East, "statefulset-generated-places.yaml")
 	set := s.statefulSet("db", 3, 3)
-	pps := s.remembered("db", 3)
+	pps := s.awaitRemembered("db", 3)
 	require.True(t, metav1.IsControlledBy(pps, set), "it was generated")
-	was := pps.Status.PodStates["db-1"]
-	is := s.next("db-1")
-	require.Equal(t, "db", is.Annotations[keys.InjectedPersistentPodState])
-	require.Equal(t, was.NodeTopologyLabels[corev1.LabelTopologyZone], is.Spec.NodeSelector[corev1.LabelTopologyZone])
+	before := pps.Status.PodStates["db-1"]
+	after := s.replacePod("db-1")
+	require.Equal(t, "db", after.Annotations[keys.InjectedPersistentPodState])
+	require.Equal(t, before.NodeTopologyLabels[corev1.LabelTopologyZone], after.Spec.NodeSelector[corev1.LabelTopologyZone])
 	node := &corev1.Node{}
-	require.NoError(t, env.East.Client.Get(t.Context(), client.ObjectKey{Name: is.Spec.NodeName}, node))
-	require.Equal(t, was.NodeTopologyLabels[corev1.LabelTopologyZone], node.Labels[corev1.LabelTopologyZone])
+	require.NoError(t, env.East.Client.Get(t.Context(), client.ObjectKey{Name: after.Spec.NodeName}, node))
+	require.Equal(t, before.NodeTopologyLabels[corev1.LabelTopologyZone], node.Labels[corev1.LabelTopologyZone])
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 	s.until(func(ctx context.Context) string {
 		if err := env.East.Client.Get(ctx, s.key("db"), pps); client.IgnoreNotFound(err) != nil || err == nil {
@@ -71,8 +71,8 @@ func bare(namespace, name string) *corev1.Pod {
 	}
 }
 
-// another creates one more namespace, whose name starts with the scene's. It is removed at the end.
-func (s *scene) another(name string, labels map[string]string) string {
+// createNamespace creates one more namespace, whose name starts with the scene's. It is removed at the end.
+func (s *scene) createNamespace(name string, labels map[string]string) string {
 	s.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace[:min(len(s.namespace), 50)] + "-" + name, Labels: labels}}
 	require.NoError(s, env.East.Client.Create(s.ctx, ns))
@@ -82,8 +82,8 @@ func (s *scene) another(name string, labels map[string]string) string {
 	return ns.Name
 }
 
-// entries returns the entries for pods in both of east's configurations: those for creations, and those for deletions and changes.
-func (s *scene) entries(ctx context.Context) (creations []admissionv1.MutatingWebhook, guards []admissionv1.ValidatingWebhook) {
+// webhookEntries returns the entries for pods in both of east's configurations: those for creations, and those for deletions and changes.
+func (s *scene) webhookEntries(ctx context.Context) (creations []admissionv1.MutatingWebhook, guards []admissionv1.ValidatingWebhook) {
 	s.Helper()
 	mutating, validating := &admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}
 	for _, c := range []client.Object{mutating, validating} {
@@ -102,11 +102,11 @@ func (s *scene) entries(ctx context.Context) (creations []admissionv1.MutatingWe
 	return creations, guards
 }
 
-// unsent waits until no requests about pods are sent to the manager.
-func (s *scene) unsent() {
+// awaitNoRequests waits until no requests about pods are sent to the manager.
+func (s *scene) awaitNoRequests() {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
-		if creations, guards := s.entries(ctx); len(creations)+len(guards) > 0 {
+		if creations, guards := s.webhookEntries(ctx); len(creations)+len(guards) > 0 {
 			return fmt.Sprintf("requests about pods are still sent: %+v %+v", creations, guards)
 		}
 		return ""
@@ -139,12 +139,12 @@ func (s *scene) evict(p *corev1.Pod) error {
 		Body(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}).Do(s.ctx).Error()
 }
 
-// pass creates pods in a namespace, and removes them by an eviction and a deletion.
-func (s *scene) pass(namespace string) {
+// exercisePods creates pods in a namespace, and removes them by an eviction and a deletion.
+func (s *scene) exercisePods(namespace string) {
 	s.Helper()
 	require.NoError(s, s.evict(s.run(namespace, "evicted")))
 	require.NoError(s, env.East.Client.Delete(s.ctx, s.run(namespace, "deleted")))
-	s.empty(namespace, env.East)
+	s.awaitNoPods(namespace, env.East)
 }
 
 // TestPersistentPodStateAlonePodsWaitForTheManager: while no manager answers, pods in namespaces without an object about pods are created,
@@ -152,7 +152,7 @@ func (s *scene) pass(namespace string) {
 // judge are rejected, so that no pods are created elsewhere and not too many are lost.
 func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 	s := alone(t)
-	other, guarded := s.another("other", nil), s.another("guarded", nil)
+	other, guarded := s.createNamespace("other", nil), s.createNamespace("guarded", nil)
 	s.until(func(ctx context.Context) string { // No pod is created without it.
 		for _, namespace := range []string{s.namespace, other, guarded} {
 			if err := env.East.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{}); err != nil {
@@ -164,14 +164,14 @@ func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 	create := func(namespace, name string) error {
 		return env.East.Client.Create(t.Context(), bare(namespace, name), client.DryRunAll)
 	}
-	s.unsent()
+	s.awaitNoRequests()
 	require.NoError(t, env.East.Manager.Stop(t.Context()))
-	s.pass(s.namespace)
+	s.exercisePods(s.namespace)
 	require.NoError(t, env.East.Manager.Start(t.Context()))
 
 	s.apply(env.East, "statefulset-generated-places.yaml")
 	s.statefulSet("db", 3, 3)
-	pps := s.remembered("db", 3)
+	pps := s.awaitRemembered("db", 3)
 	kept := s.run(guarded, "kept")
 	budget := &policyv1beta1.PodUnavailableBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: guarded, Name: "bare"},
@@ -182,13 +182,13 @@ func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 	require.NoError(t, env.East.Client.Create(t.Context(), budget))
 	s.until(func(ctx context.Context) string {
 		if err := env.East.Client.Delete(ctx, kept, client.DryRunAll); !apierrors.IsForbidden(err) {
-			return fmt.Sprintf("the deletion is not refused (%v)", err)
+			return fmt.Sprintf("the deletion is not rejected (%v)", err)
 		}
 		return ""
 	})
 	err := s.evict(kept)
 	require.True(t, apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause), "%v", err)
-	creations, guards := s.entries(t.Context())
+	creations, guards := s.webhookEntries(t.Context())
 	require.Len(t, creations, 2)
 	require.Equal(t, "mpod.kb.io", creations[0].Name)
 	require.Equal(t, []string{s.namespace}, creations[0].NamespaceSelector.MatchExpressions[0].Values)
@@ -197,28 +197,28 @@ func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 	require.Equal(t, []string{guarded}, guards[0].NamespaceSelector.MatchExpressions[0].Values)
 	for name, end := range map[string]func(context.Context) error{"stopped": env.East.Manager.Stop, "killed": env.East.Manager.Kill} {
 		require.NoError(t, end(t.Context()), name)
-		s.pass(other)
+		s.exercisePods(other)
 		require.ErrorContains(t, create(s.namespace, "x"), "mpod.kb.io", "the manager is %s", name)
-		require.NoError(t, create(guarded, "x"), "the budget's annotations may come later")
+		require.NoError(t, create(guarded, "x"), "the pod is created without the budget's annotations, which it gets later")
 		require.ErrorContains(t, s.evict(kept), "vpod.kb.io", "the manager is %s", name)
 		require.ErrorContains(t, env.East.Client.Delete(t.Context(), kept), "vpod.kb.io", "the manager is %s", name)
 		mark := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"manager":%q}}}`, name))
-		require.NoError(t, env.East.Client.Patch(t.Context(), kept.DeepCopy(), mark), "labels are not judged")
+		require.NoError(t, env.East.Client.Patch(t.Context(), kept.DeepCopy(), mark), "requests that change only labels are not sent to the webhook")
 		require.NoError(t, env.East.Manager.Start(t.Context()))
 		require.NoError(t, create(s.namespace, "x"))
-		require.True(t, apierrors.IsForbidden(env.East.Client.Delete(t.Context(), kept)), "the budget still lets none go")
-		creationsNow, guardsNow := s.entries(t.Context())
+		require.True(t, apierrors.IsForbidden(env.East.Client.Delete(t.Context(), kept)), "the budget still allows no disruption")
+		creationsNow, guardsNow := s.webhookEntries(t.Context())
 		require.Equal(t, creations, creationsNow, "a restart changes nothing")
 		require.Equal(t, guards, guardsNow, "a restart changes nothing")
-		is := s.next("db-2")
-		require.Equal(t, pps.Status.PodStates["db-2"].NodeTopologyLabels[corev1.LabelTopologyZone], is.Spec.NodeSelector[corev1.LabelTopologyZone])
+		current := s.replacePod("db-2")
+		require.Equal(t, pps.Status.PodStates["db-2"].NodeTopologyLabels[corev1.LabelTopologyZone], current.Spec.NodeSelector[corev1.LabelTopologyZone])
 	}
 
 	set := &appsv1beta1.StatefulSet{}
 	require.NoError(t, env.East.Client.Get(t.Context(), s.key("db"), set))
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 	require.NoError(t, env.East.Client.Delete(t.Context(), budget))
-	s.unsent()
+	s.awaitNoRequests()
 	s.until(func(ctx context.Context) string {
 		if err := env.East.Client.Delete(ctx, kept, client.DryRunAll); err != nil {
 			return err.Error()

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // TestPodProbeMarkerMarksPods writes the results in place of a node daemon: simulated nodes have none.
@@ -41,7 +41,7 @@ func TestPodProbeMarkerMarksPods(t *testing.T) {
 		}
 		return ""
 	}
-	for _, of := range []struct {
+	for _, tc := range []struct {
 		state  appsv1alpha1.ProbeState
 		status corev1.ConditionStatus
 		label  string
@@ -49,15 +49,15 @@ func TestPodProbeMarkerMarksPods(t *testing.T) {
 		s.until(probed)
 		next := n.DeepCopy()
 		next.Status, _ = podprobe.Report(n, map[podprobe.Key]podprobe.Result{
-			{Pod: pod.UID, Name: podprobe.Name("idle", "idle")}: {State: of.state, At: clock.RealClock{}.Now()},
+			{Pod: pod.UID, Name: podprobe.Name("idle", "idle")}: {State: tc.state, At: clock.RealClock{}.Now()},
 		})
 		require.NoError(t, c.Status().Patch(t.Context(), next, client.MergeFrom(n)))
 		s.until(func(ctx context.Context) string {
 			if err := c.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 				return err.Error()
 			}
-			if is := podpatch.Find(pod, "example.com/idle"); is == nil || is.Status != of.status || pod.Labels["idle"] != of.label {
-				return fmt.Sprintf("%s: condition %v, labels %v", of.state, is, pod.Labels)
+			if condition := podpatch.Find(pod, "example.com/idle"); condition == nil || condition.Status != tc.status || pod.Labels["idle"] != tc.label {
+				return fmt.Sprintf("%s: condition %v, labels %v", tc.state, condition, pod.Labels)
 			}
 			return ""
 		})

@@ -34,8 +34,8 @@ func (s *scene) patch(c *fleet.Cluster, o client.Object, name, patch string) {
 	require.NoError(s, c.Client.Patch(s.ctx, o, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("somebody")))
 }
 
-// propagated waits until a Propagation reports how many places there are and how many are as desired, and returns it.
-func (s *scene) propagated(name string, applied, desired int32) *fleetv1alpha1.Propagation {
+// awaitPropagated waits until a Propagation reports how many places there are and how many are as desired, and returns it.
+func (s *scene) awaitPropagated(name string, applied, desired int32) *fleetv1alpha1.Propagation {
 	s.Helper()
 	p := &fleetv1alpha1.Propagation{}
 	s.until(func(ctx context.Context) string {
@@ -50,8 +50,8 @@ func (s *scene) propagated(name string, applied, desired int32) *fleetv1alpha1.P
 	return p
 }
 
-// teach applies a CRD from the member's chart to the hub, without a controller, until the test ends.
-func (s *scene) teach(file string) {
+// installCRD applies a CRD from the member's chart to the hub, without a controller, until the test ends.
+func (s *scene) installCRD(file string) {
 	s.Helper()
 	crd, err := env.Hub.ApplyFile(s.ctx, filepath.Join("..", "..", "charts", "member", "files", "crds", file), nil)
 	require.NoError(s, err)
@@ -71,8 +71,8 @@ func (s *scene) createNew(o client.Object) {
 	})
 }
 
-// says waits until ConfigMap greeting in a cluster has that greeting. "" means that there is no such ConfigMap.
-func (s *scene) says(c *fleet.Cluster, want string) {
+// awaitGreeting waits until ConfigMap greeting in a cluster has that greeting. "" means that there is no such ConfigMap.
+func (s *scene) awaitGreeting(c *fleet.Cluster, want string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		cm := &corev1.ConfigMap{}
@@ -95,9 +95,9 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 	s := parallel(t)
 	_, err := env.Hub.ApplyFile(s.ctx, env.Example("propagation.yaml"), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })
 	require.NoError(t, err)
-	s.propagated("greeter", 6, 6)
-	s.says(env.East, "hello")
-	s.says(env.West, "moin")
+	s.awaitPropagated("greeter", 6, 6)
+	s.awaitGreeting(env.East, "hello")
+	s.awaitGreeting(env.West, "moin")
 	addresses := map[string]bool{}
 	for _, c := range env.Clusters() {
 		service := &corev1.Service{}
@@ -106,7 +106,7 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 		require.Equal(t, "greeter", service.Spec.Selector["app"], c.Name)
 		addresses[c.Name+service.Spec.ClusterIP] = true
 	}
-	require.Len(t, addresses, 3, "each cluster has allocated one")
+	require.Len(t, addresses, 3, "each cluster has allocated its own cluster IP")
 	s.until(func(ctx context.Context) string {
 		for c, want := range map[*fleet.Cluster]int32{env.East: 3, env.West: 1} {
 			d := &appsv1.Deployment{}
@@ -123,7 +123,7 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 
 	// A change on the hub reaches both, an override stays, and drift is reverted.
 	s.patch(env.Hub, &corev1.ConfigMap{}, "greeting", `{"data":{"greeting":"hi","more":"x"}}`)
-	s.says(env.East, "hi")
+	s.awaitGreeting(env.East, "hi")
 	s.until(func(ctx context.Context) string {
 		cm := &corev1.ConfigMap{}
 		require.NoError(t, env.West.Client.Get(ctx, s.key("greeting"), cm))
@@ -135,15 +135,15 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 	for _, c := range env.Members() {
 		s.patch(c, &corev1.ConfigMap{}, "greeting", `{"data":{"greeting":"drifted"}}`)
 	}
-	s.says(env.East, "hi")
-	s.says(env.West, "moin")
+	s.awaitGreeting(env.East, "hi")
+	s.awaitGreeting(env.West, "moin")
 
 	// An object that is deleted on the hub is withdrawn. With the Propagation, all others are withdrawn.
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "greeting"}}))
 	for _, c := range env.Members() {
-		s.says(c, "")
+		s.awaitGreeting(c, "")
 	}
-	p := s.propagated("greeter", 4, 4)
+	p := s.awaitPropagated("greeter", 4, 4)
 	require.Len(t, p.Status.Problems, 1)
 	require.Equal(t, "DependencyNotFound", p.Status.Problems[0].Reason, "the pods need it")
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, p))
@@ -160,7 +160,7 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 		}
 		return ""
 	})
-	require.NoError(t, env.Hub.Client.Get(s.ctx, s.key("greeter"), &appsv1.Deployment{}), "what was selected stays on the hub")
+	require.NoError(t, env.Hub.Client.Get(s.ctx, s.key("greeter"), &appsv1.Deployment{}), "the selected object stays on the hub")
 }
 
 // TestReplicasOfAPropagationAreDividedOverClusters uses the example. Then it changes the weights, and west is no longer selected. At no time
@@ -208,7 +208,7 @@ func TestReplicasOfAPropagationAreDividedOverClusters(t *testing.T) {
 		testkit.Change(t, env.Hub.Client, p, func(p *fleetv1alpha1.Propagation) { change(&p.Spec) })
 	}
 	runs(4, 2)
-	p := s.propagated("divided", 2, 2)
+	p := s.awaitPropagated("divided", 2, 2)
 	s.until(func(ctx context.Context) string {
 		if err := env.Hub.Client.Get(ctx, key, p); err != nil {
 			return err.Error()
@@ -227,11 +227,11 @@ func TestReplicasOfAPropagationAreDividedOverClusters(t *testing.T) {
 		spec.Replicas.Shares[0].Weight, spec.Replicas.Shares[1].Weight = new(int32(1)), new(int32(5))
 	})
 	runs(1, 5)
-	s.propagated("divided", 2, 2)
+	s.awaitPropagated("divided", 2, 2)
 
 	share(func(spec *fleetv1alpha1.PropagationSpec) { spec.Clusters.Names = []string{fleet.EastName} })
 	runs(6, -1)
-	s.propagated("divided", 1, 1)
+	s.awaitPropagated("divided", 1, 1)
 	require.Empty(t, s.pods(env.Hub, "divided"), "nothing runs the template on the hub")
 }
 
@@ -279,23 +279,23 @@ func TestAnObjectThatExistsIsAdoptedOnlyIfAsked(t *testing.T) {
 			if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 				return err.Error()
 			}
-			for _, is := range p.Status.Problems {
-				if is.Cluster == cluster && is.Kind == kind && is.Reason == reason && is.Message != "" {
+			for _, problem := range p.Status.Problems {
+				if problem.Cluster == cluster && problem.Kind == kind && problem.Reason == reason && problem.Message != "" {
 					return ""
 				}
 			}
 			return fmt.Sprintf("no problem %s of %s in cluster %q: %+v", reason, kind, cluster, p.Status)
 		})
 	}
-	s.says(env.West, "hello")
+	s.awaitGreeting(env.West, "hello")
 	problem(fleet.EastName, "ConfigMap", fleetv1alpha1.ReasonForeignObject)
 	problem("", "Gadget", fleetv1alpha1.ReasonKindNotServed)
-	s.says(env.East, "mine")
+	s.awaitGreeting(env.East, "mine")
 
 	before := p.DeepCopy()
 	p.Spec.Apply = &fleetv1alpha1.WorkApply{Adoption: fleetv1alpha1.AdoptFull}
 	require.NoError(t, env.Hub.Client.Patch(s.ctx, p, client.MergeFrom(before)))
-	s.says(env.East, "hello")
+	s.awaitGreeting(env.East, "hello")
 
 	serve(env.Hub)
 	serve(env.West)
@@ -309,14 +309,14 @@ func TestAnObjectThatExistsIsAdoptedOnlyIfAsked(t *testing.T) {
 		return ""
 	})
 	problem(fleet.EastName, "Gadget", fleetv1alpha1.ReasonKindNotServed)
-	s.propagated("web", 3, 4)
+	s.awaitPropagated("web", 3, 4)
 	serve(env.East)
-	s.propagated("web", 4, 4)
+	s.awaitPropagated("web", 4, 4)
 	require.NoError(t, env.East.Client.Get(s.ctx, s.key("web"), gadget))
 
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, p))
-	s.says(env.East, "")
-	s.says(env.West, "")
+	s.awaitGreeting(env.East, "")
+	s.awaitGreeting(env.West, "")
 	s.until(func(ctx context.Context) string {
 		if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(p), p); !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("the Propagation is still there: %v", err)
@@ -328,7 +328,7 @@ func TestAnObjectThatExistsIsAdoptedOnlyIfAsked(t *testing.T) {
 // TestASidecarSetGoesToEachClusterWithItsOwnPartition updates the SidecarSet in east first and then in west, through an override.
 func TestASidecarSetGoesToEachClusterWithItsOwnPartition(t *testing.T) {
 	s := parallel(t)
-	s.teach("apps.kruise.io_sidecarsets.yaml")
+	s.installCRD("apps.kruise.io_sidecarsets.yaml")
 	set := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": map[string]any{"name": s.namespace},
 		"spec": map[string]any{
@@ -360,12 +360,12 @@ func TestASidecarSetGoesToEachClusterWithItsOwnPartition(t *testing.T) {
 		t.Helper()
 		s.until(func(ctx context.Context) string {
 			for c, want := range want {
-				is := &appsv1beta1.SidecarSet{}
-				if err := c.Client.Get(ctx, types.NamespacedName{Name: s.namespace}, is); err != nil {
+				current := &appsv1beta1.SidecarSet{}
+				if err := c.Client.Get(ctx, types.NamespacedName{Name: s.namespace}, current); err != nil {
 					return c.Name + ": " + err.Error()
 				}
-				if st := is.Status; st.ObservedGeneration != is.Generation || [2]int32{st.MatchedPods, st.UpdatedReadyPods} != want {
-					return fmt.Sprintf("%s: generation %d, %+v", c.Name, is.Generation, st)
+				if st := current.Status; st.ObservedGeneration != current.Generation || [2]int32{st.MatchedPods, st.UpdatedReadyPods} != want {
+					return fmt.Sprintf("%s: generation %d, %+v", c.Name, current.Generation, st)
 				}
 			}
 			return ""
@@ -403,9 +403,9 @@ func TestWhatAUnitedDeploymentNeedsFollowsItsClusters(t *testing.T) {
 	s := parallel(t)
 	_, err := env.Hub.ApplyFile(s.ctx, env.Example("uniteddeployment-dependencies.yaml"), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })
 	require.NoError(t, err)
-	s.propagated("needy-dependencies", 2, 2)
+	s.awaitPropagated("needy-dependencies", 2, 2)
 	for _, c := range env.Members() {
-		s.says(c, "hello")
+		s.awaitGreeting(c, "hello")
 	}
 	ud := &appsv1beta1.UnitedDeployment{}
 	s.until(func(ctx context.Context) string {
@@ -420,14 +420,14 @@ func TestWhatAUnitedDeploymentNeedsFollowsItsClusters(t *testing.T) {
 
 	// The subset in west moves to east.
 	s.patch(env.Hub, ud, "needy", `{"spec":{"topology":{"subsets":[{"name":"east","cluster":"east"}]}}}`)
-	s.says(env.West, "")
-	s.says(env.East, "hello")
-	p := s.propagated("needy-dependencies", 1, 1)
+	s.awaitGreeting(env.West, "")
+	s.awaitGreeting(env.East, "hello")
+	p := s.awaitPropagated("needy-dependencies", 1, 1)
 	require.Equal(t, []string{"east"}, p.Spec.Clusters.Names)
 	require.True(t, metav1.IsControlledBy(p, ud))
 
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, ud))
-	s.says(env.East, "")
+	s.awaitGreeting(env.East, "")
 	s.until(func(ctx context.Context) string {
 		if err := env.Hub.Client.Get(ctx, s.key("needy-dependencies"), p); !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("the Propagation is still there: %v", err)

@@ -20,16 +20,16 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// protected sets the label that protects an object in east from deletion. Nil removes it.
-func (s *scene) protected(o client.Object, value *string) {
+// setProtection sets the label that protects an object in east from deletion. Nil removes it.
+func (s *scene) setProtection(o client.Object, value *string) {
 	s.Helper()
 	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{keys.DeleteProtection: value}}})
 	require.NoError(s, err)
 	require.NoError(s, env.East.Client.Patch(s.ctx, o, client.RawPatch(types.MergePatchType, text)))
 }
 
-// ends waits until an object in east is gone.
-func (s *scene) ends(o client.Object) {
+// awaitGone waits until an object in east is gone.
+func (s *scene) awaitGone(o client.Object) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		if err := env.East.Client.Get(ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
@@ -50,37 +50,37 @@ func TestCloneSetAndItsNamespaceAreProtectedFromDeletionByLabel(t *testing.T) {
 	s.apply(env.East, "cloneset-protected.yaml")
 	set := s.cloneSet("protected", 2)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-	s.protected(ns, new("Cascading"))
+	s.setProtection(ns, new("Cascading"))
 	refused(set, "forbidden by ResourcesProtectionDeletion: label policy.kruise.io/delete-protection=Cascading protects CloneSet "+s.namespace+"/protected: spec.replicas is 2")
-	refused(ns, "there is a pod in it, "+s.namespace+"/protected-")
+	refused(ns, "it contains a pod, "+s.namespace+"/protected-")
 
-	s.protected(set, nil)
+	s.setProtection(set, nil)
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
-	s.ends(set)
+	s.awaitGone(set)
 	s.until(func(context.Context) string {
 		if n := len(s.pods(env.East, "protected")); n > 0 {
 			return fmt.Sprintf("%d pods are left", n)
 		}
 		return ""
 	})
-	s.protected(ns, new("Always"))
+	s.setProtection(ns, new("Always"))
 	refused(ns, "to delete it, remove the label first")
-	s.protected(ns, nil)
+	s.setProtection(ns, nil)
 	require.NoError(t, env.East.Client.Delete(t.Context(), ns))
-	s.ends(ns)
+	s.awaitGone(ns)
 }
 
 // TestResourceDistributionReachesANamespaceThatComesLater distributes a Secret that the chart allows, with the permissions that the chart
 // grants.
 func TestResourceDistributionReachesANamespaceThatComesLater(t *testing.T) {
 	s := parallel(t)
-	of := map[string]string{"team": s.namespace}
-	first := s.another("first", of)
+	team := map[string]string{"team": s.namespace}
+	first := s.createNamespace("first", team)
 	rd := &appsv1beta1.ResourceDistribution{
 		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
 		Spec: appsv1beta1.ResourceDistributionSpec{
 			Resource: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"registry"},"stringData":{"user":"puller"}}`)},
-			Targets:  appsv1beta1.ResourceDistributionTargets{NamespaceSelector: metav1.LabelSelector{MatchLabels: of}},
+			Targets:  appsv1beta1.ResourceDistributionTargets{NamespaceSelector: metav1.LabelSelector{MatchLabels: team}},
 		},
 	}
 	require.NoError(t, env.East.Client.Create(t.Context(), rd))
@@ -91,11 +91,11 @@ func TestResourceDistributionReachesANamespaceThatComesLater(t *testing.T) {
 		t.Helper()
 		s.until(func(ctx context.Context) string {
 			for _, namespace := range namespaces {
-				is := &corev1.Secret{}
-				if err := env.East.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "registry"}, is); err != nil {
+				current := &corev1.Secret{}
+				if err := env.East.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "registry"}, current); err != nil {
 					return err.Error()
 				}
-				if string(is.Data["user"]) != "puller" {
+				if string(current.Data["user"]) != "puller" {
 					return namespace + " has another value"
 				}
 			}
@@ -109,13 +109,13 @@ func TestResourceDistributionReachesANamespaceThatComesLater(t *testing.T) {
 		})
 	}
 	copied(first)
-	later := s.another("later", of)
+	later := s.createNamespace("later", team)
 	copied(first, later)
 	edited := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: later, Name: "registry"}}
 	require.NoError(t, env.East.Client.Patch(t.Context(), edited, client.RawPatch(types.MergePatchType, []byte(`{"stringData":{"user":"nobody"}}`))))
 	copied(first, later)
 	require.NoError(t, env.East.Client.Delete(t.Context(), rd))
 	for _, namespace := range []string{first, later} {
-		s.ends(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "registry"}})
+		s.awaitGone(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "registry"}})
 	}
 }

@@ -88,7 +88,7 @@ func (s *scene) fewerClaims(r reported) {
 	r[:1].to(s, env.East)
 	s.cloneSet("cache", 2)
 	r[1:].to(s, env.East)
-	comes(s, &appsv1beta1.CloneSet{}, "cache", func(set *appsv1beta1.CloneSet) bool {
+	awaitObject(s, &appsv1beta1.CloneSet{}, "cache", func(set *appsv1beta1.CloneSet) bool {
 		return set.Status.ObservedGeneration == set.Generation && set.Status.Replicas == 4 && set.Status.AvailableReplicas == 4
 	})
 	for _, p := range s.pods(env.East, "cache") {
@@ -112,7 +112,7 @@ func (s *scene) terminatingReuse(r reported) {
 	pod := s.pods(env.East, "keeper")[0]
 	testkit.Change(s.T, env.East.Client, &pod, func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, "example.com/wait") })
 	require.NoError(s, env.East.Client.Delete(s.ctx, &pod))
-	comes(s, &appsv1beta1.CloneSet{}, "keeper", func(set *appsv1beta1.CloneSet) bool {
+	awaitObject(s, &appsv1beta1.CloneSet{}, "keeper", func(set *appsv1beta1.CloneSet) bool {
 		return slices.ContainsFunc(set.Status.Conditions, func(c appsv1beta1.CloneSetCondition) bool {
 			return c.Type == appsv1beta1.CloneSetFailedScale && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, pod.Name)
 		})
@@ -169,7 +169,7 @@ func (s *scene) shareVolumes(r reported) {
 		require.NotContains(s, paths, m.MountPath, "each path is mounted once")
 		paths[m.MountPath] = m.Name
 	}
-	require.Equal(s, "logs", paths["/var/log"], "the sidecar's own mount is the one that counts")
+	require.Equal(s, "logs", paths["/var/log"], "the sidecar's own mount takes precedence")
 	require.Equal(s, "applogs", paths["/var/app"])
 	require.Contains(s, pod.Spec.Containers[i].Env, corev1.EnvVar{
 		Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}},
@@ -178,11 +178,11 @@ func (s *scene) shareVolumes(r reported) {
 		events := &eventsv1.EventList{}
 		require.NoError(s, env.East.Client.List(ctx, events, client.InNamespace(metav1.NamespaceDefault)))
 		for _, e := range events.Items {
-			if e.Regarding.Name == "r18-logs" && strings.Contains(e.Note, "volume work is the pod's own") {
+			if e.Regarding.Name == "r18-logs" && strings.Contains(e.Note, "volume work of the pod differs") {
 				return ""
 			}
 		}
-		return "no event tells of the volume of the pod's own"
+		return "no event about the pod's own volume"
 	})
 }
 
@@ -201,7 +201,7 @@ func (s *scene) resourcesExpr(r reported) {
 // jobs places a Job without a selector, and doesn't place one that would be removed by its TTL.
 func (s *scene) jobs(r reported) {
 	r.to(s, env.Hub)
-	s.problem("jobs", "Job", "once", fleetv1alpha1.ReasonInvalid)
+	s.awaitProblem("jobs", "Job", "once", fleetv1alpha1.ReasonInvalid)
 	s.until(func(ctx context.Context) string {
 		job := &batchv1.Job{}
 		if err := env.East.Client.Get(ctx, s.key("migrate"), job); err != nil {
@@ -215,16 +215,16 @@ func (s *scene) jobs(r reported) {
 	require.True(s, apierrors.IsNotFound(env.East.Client.Get(s.ctx, s.key("once"), &batchv1.Job{})))
 }
 
-// problem waits until a Propagation reports a problem.
-func (s *scene) problem(name, kind, object, reason string) {
+// awaitProblem waits until a Propagation reports a problem.
+func (s *scene) awaitProblem(name, kind, object, reason string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		p := &fleetv1alpha1.Propagation{}
 		if err := env.Hub.Client.Get(ctx, s.key(name), p); err != nil {
 			return err.Error()
 		}
-		for _, is := range p.Status.Problems {
-			if is.Kind == kind && is.Name == object && is.Reason == reason && is.Message != "" {
+		for _, found := range p.Status.Problems {
+			if found.Kind == kind && found.Name == object && found.Reason == reason && found.Message != "" {
 				return ""
 			}
 		}
@@ -249,15 +249,15 @@ func (s *scene) duplicateKeys(r reported) {
 		require.Len(s, main.Ports, 2)
 		return ""
 	})
-	s.propagated("twice", 1, 1)
+	s.awaitPropagated("twice", 1, 1)
 }
 
 // overrideNoMatch uses a mistyped object name and a mistyped cluster name.
 func (s *scene) overrideNoMatch(r reported) {
 	r.to(s, env.Hub)
-	s.propagated("settings", 1, 1)
-	s.problem("settings", "ConfigMap", "setings", "OverrideUnused")
-	s.problem("settings", "ConfigMap", "", "OverrideUnused")
+	s.awaitPropagated("settings", 1, 1)
+	s.awaitProblem("settings", "ConfigMap", "setings", "OverrideUnused")
+	s.awaitProblem("settings", "ConfigMap", "", "OverrideUnused")
 	cm := &corev1.ConfigMap{}
 	require.NoError(s, env.East.Client.Get(s.ctx, s.key("settings"), cm))
 	require.Equal(s, map[string]string{"a": "b"}, cm.Data)
@@ -266,7 +266,7 @@ func (s *scene) overrideNoMatch(r reported) {
 // quota makes pods be rejected. While nothing changes, the status isn't written.
 func (s *scene) quota(r reported) {
 	r.to(s, env.East)
-	comes(s, &appsv1beta1.CloneSet{}, "plain", func(set *appsv1beta1.CloneSet) bool {
+	awaitObject(s, &appsv1beta1.CloneSet{}, "plain", func(set *appsv1beta1.CloneSet) bool {
 		return set.Status.AvailableReplicas == 2 && slices.ContainsFunc(set.Status.Conditions, func(c appsv1beta1.CloneSetCondition) bool {
 			return c.Type == appsv1beta1.CloneSetFailedScale && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, "exceeded quota")
 		})
@@ -287,9 +287,9 @@ func (s *scene) recreatedJob(r reported) {
 	const image = "registry.example/migrate:2.0"
 	other := r[0].DeepCopy()
 	r.to(s, env.Hub)
-	s.propagated("migrate", 1, 1)
-	was := &batchv1.Job{}
-	require.NoError(s, env.East.Client.Get(s.ctx, s.key("migrate"), was))
+	s.awaitPropagated("migrate", 1, 1)
+	before := &batchv1.Job{}
+	require.NoError(s, env.East.Client.Get(s.ctx, s.key("migrate"), before))
 	containers := []any{map[string]any{"name": "main", "image": image}}
 	require.NoError(s, unstructured.SetNestedSlice(other.Object, containers, "spec", "template", "spec", "containers"))
 	require.NoError(s, env.Hub.Client.Delete(s.ctx, r[0], client.PropagationPolicy(metav1.DeletePropagationBackground)))
@@ -300,16 +300,16 @@ func (s *scene) recreatedJob(r reported) {
 		return ""
 	})
 	s.until(func(ctx context.Context) string {
-		is := &batchv1.Job{}
-		if err := env.East.Client.Get(ctx, s.key("migrate"), is); err != nil {
+		after := &batchv1.Job{}
+		if err := env.East.Client.Get(ctx, s.key("migrate"), after); err != nil {
 			return err.Error()
 		}
-		if is.UID == was.UID || is.Spec.Template.Spec.Containers[0].Image != image {
-			return fmt.Sprintf("the Job in east has UID %s and image %s", is.UID, is.Spec.Template.Spec.Containers[0].Image)
+		if after.UID == before.UID || after.Spec.Template.Spec.Containers[0].Image != image {
+			return fmt.Sprintf("the Job in east has UID %s and image %s", after.UID, after.Spec.Template.Spec.Containers[0].Image)
 		}
 		return ""
 	})
-	s.propagated("migrate", 1, 1)
+	s.awaitPropagated("migrate", 1, 1)
 }
 
 // longNames uses UnitedDeployments with names of 63 characters. Their pods can still run.
@@ -319,6 +319,6 @@ func (s *scene) longNames(r reported) {
 		s.objects, s.rows = append(s.objects, o.GetName()), append(s.rows, rowName(o))
 	}
 	for _, o := range r {
-		s.settled(o.GetName(), shares{"primary-subset-of-east": 1, "w": 1}, nil)
+		s.awaitSettled(o.GetName(), shares{"primary-subset-of-east": 1, "w": 1}, nil)
 	}
 }

@@ -34,8 +34,8 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	idle := s.create(united("idle", 2, in("east", "1"), in("west", "1")))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
-	s.settled("idle", shares{"east": 1, "west": 1}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("idle", shares{"east": 1, "west": 1}, nil)
 	before := s.epochs()
 	snapshot := filepath.Join(t.TempDir(), "etcd")
 	require.NoError(t, env.Hub.SnapshotEtcd(t.Context(), snapshot))
@@ -45,14 +45,14 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 		ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("east", "4"), in("west", "4")}
 	})
 	s.create(united("late", 2, in("east", "1"), in("west", "1")))
-	s.settled("web", shares{"east": 4, "west": 4}, nil)
-	s.settled("late", shares{"east": 1, "west": 1}, nil)
+	s.awaitSettled("web", shares{"east": 4, "west": 4}, nil)
+	s.awaitSettled("late", shares{"east": 1, "west": 1}, nil)
 	s.write(many)
-	s.quiet()
+	s.awaitQuiet()
 	apps := []string{"web", "idle", "late"}
-	pods, specs, mark := s.censuses(apps...), s.generations(), fleet.Mark()
+	pods, specs, mark := s.memberCensus(apps...), s.generations(), fleet.Mark()
 	require.Len(t, pods, 12)
-	require.Len(t, specs, 12, "a slice and a CloneSet of each object in each member")
+	require.Len(t, specs, 12, "each member has a slice and a CloneSet for each object")
 
 	raised := false
 	t.Cleanup(func() { // Otherwise nothing could be cleaned up, here and in later tests.
@@ -61,7 +61,7 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 			require.NoError(t, env.Hub.Mend(s.ctx))
 			s.raiseEpoch()
 			for _, m := range env.Members() {
-				s.decide(m, fleetv1alpha1.LeaveDelete)
+				s.setPolicy(m, fleetv1alpha1.LeaveDelete)
 			}
 		}
 	})
@@ -78,7 +78,7 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 
 	// The hub asks for less than what runs, and the members wait for another epoch.
 	for _, m := range env.Members() {
-		s.waitsForEpoch(web, m.Name, "lower spec.replicas")
+		s.awaitEpochHold(web, m.Name, "lower spec.replicas")
 	}
 	log, err := env.East.Manager.LogText()
 	require.NoError(t, err)
@@ -86,12 +86,12 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 	after := s.epochs()
 	for _, m := range env.Members() {
 		require.Greater(t, after[m.Name], before[m.Name])
-		s.warned(m, "HubRestored")
+		s.awaitWarning(m, "HubRestored")
 	}
-	// Nor do they delete what has not changed since the snapshot. What the hub doesn't know keeps running, and is counted.
+	// They don't delete objects that haven't changed since the snapshot either. Objects that the hub doesn't know keep running and are counted.
 	require.NoError(t, env.Hub.Client.Delete(t.Context(), idle))
 	for _, m := range env.Members() {
-		s.waitsForEpoch(idle, m.Name, "delete")
+		s.awaitEpochHold(idle, m.Name, "delete")
 	}
 	s.until(func(context.Context) string {
 		for _, name := range []string{"web", "idle"} {
@@ -106,27 +106,27 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 		}
 		return ""
 	})
-	s.quiet()
-	s.unmoved(2 * time.Duration(heartbeat.FailAfterSeconds) * time.Second)
-	require.Equal(t, pods, s.censuses(apps...))
+	s.awaitQuiet()
+	s.requireQuiet(2 * time.Duration(heartbeat.FailAfterSeconds) * time.Second)
+	require.Equal(t, pods, s.memberCensus(apps...))
 	require.Equal(t, specs, s.generations())
-	require.Empty(t, s.writes(mark, s.takesAway))
+	require.Empty(t, s.writes(mark, s.isDestructive))
 	// Changes that add pods are applied meanwhile.
 	s.create(united("new", 2, in("east", "1"), in("west", "1")))
-	s.settled("new", shares{"east": 1, "west": 1}, nil)
+	s.awaitSettled("new", shares{"east": 1, "west": 1}, nil)
 
 	// The administrator raises the epoch.
 	mark = fleet.Mark()
 	s.raiseEpoch()
 	raised = true
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
-	s.gone("idle")
-	require.NotEmpty(t, s.writes(mark, s.takesAway), "scaled in now")
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitDeleted("idle")
+	require.NotEmpty(t, s.writes(mark, s.isDestructive), "the scale-in was not applied")
 	require.Equal(t, corev1.ConditionFalse, condition(s.get("web"), appsv1beta1.SubsetFailure).Status)
 	for _, m := range env.Members() {
 		require.Nil(t, s.slice(m, "idle"))
 		require.Len(t, s.pods(m, "late"), 1)
-		s.decide(m, fleetv1alpha1.LeaveDelete)
+		s.setPolicy(m, fleetv1alpha1.LeaveDelete)
 	}
 	s.until(func(context.Context) string {
 		for _, m := range env.Members() {
@@ -136,7 +136,7 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 		}
 		return ""
 	})
-	s.quiet()
+	s.awaitQuiet()
 }
 
 // many is more than the hub writes between its start and the first heartbeat of a member.
@@ -175,16 +175,16 @@ func (s *scene) raiseEpoch() {
 	require.NoError(s, env.Hub.Client.Patch(s.ctx, own, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// decide tells a member what to do with objects without a row.
-func (s *scene) decide(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
+// setPolicy tells a member what to do with objects without a row.
+func (s *scene) setPolicy(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
 	s.Helper()
 	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"fleet.kruise.io/unclaimed":%q}}}`, policy)
 	require.NoError(s, c.Client.Patch(s.ctx, m, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// waitsForEpoch waits until a member reports that it doesn't do what the row asks for until the hub's epoch is raised.
-func (s *scene) waitsForEpoch(ud *appsv1beta1.UnitedDeployment, cluster, doing string) {
+// awaitEpochHold waits until a member reports that it doesn't do what the row asks for until the hub's epoch is raised.
+func (s *scene) awaitEpochHold(ud *appsv1beta1.UnitedDeployment, cluster, doing string) {
 	s.Helper()
 	s.awaitRow(ud, cluster, func(row *fleetv1alpha1.MemberWork) string {
 		st := row.Status
@@ -195,8 +195,8 @@ func (s *scene) waitsForEpoch(ud *appsv1beta1.UnitedDeployment, cluster, doing s
 	})
 }
 
-// warned waits until a member has a warning about its membership.
-func (s *scene) warned(c *fleet.Cluster, reason string) {
+// awaitWarning waits until a member has a warning about its membership.
+func (s *scene) awaitWarning(c *fleet.Cluster, reason string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		events := &corev1.EventList{}
@@ -212,8 +212,8 @@ func (s *scene) warned(c *fleet.Cluster, reason string) {
 	})
 }
 
-// censuses counts the pods of some apps in all members.
-func (s *scene) censuses(apps ...string) census {
+// memberCensus counts the pods of some apps in all members.
+func (s *scene) memberCensus(apps ...string) census {
 	s.Helper()
 	out := census{}
 	for _, app := range apps {
@@ -239,8 +239,8 @@ func (s *scene) generations() map[string]int64 {
 	return out
 }
 
-// takesAway reports whether a write deletes what runs in a member, or could reduce it by changing a spec.
-func (s *scene) takesAway(w fleet.Write) bool {
+// isDestructive reports whether a write deletes what runs in a member, or could reduce it by changing a spec.
+func (s *scene) isDestructive(w fleet.Write) bool {
 	if w.Cluster == env.Hub.Name || w.Namespace != s.namespace {
 		return false
 	}

@@ -72,7 +72,7 @@ func parallel(t *testing.T) *scene {
 	state.Lock()
 	defer state.Unlock()
 	if !state.steady {
-		s.whole()
+		s.restore()
 		for _, m := range env.Members() {
 			s.changeCluster(m.Name, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = patient })
 		}
@@ -90,7 +90,7 @@ func alone(t *testing.T) *scene {
 	state.Lock()
 	defer state.Unlock()
 	state.steady = false
-	s.whole()
+	s.restore()
 	s.prepare()
 	return s
 }
@@ -116,8 +116,8 @@ func (s *scene) on(t *testing.T) *scene {
 	return &c
 }
 
-// whole ensures that everything runs and both members are Ready, whatever an earlier test left.
-func (s *scene) whole() {
+// restore ensures that everything runs and both members are Ready, whatever an earlier test left.
+func (s *scene) restore() {
 	s.Helper()
 	for _, c := range env.Clusters() {
 		if c.Manager != nil {
@@ -147,7 +147,7 @@ func (s *scene) end() {
 		}
 	}
 	for _, name := range s.objects {
-		s.gone(name)
+		s.awaitDeleted(name)
 	}
 	for _, c := range env.Clusters() {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
@@ -247,7 +247,7 @@ func (s *scene) remove(name string) {
 	s.Helper()
 	ud := &appsv1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 	require.NoError(s, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, ud)))
-	s.gone(name)
+	s.awaitDeleted(name)
 }
 
 // paused is the hub's annotation on a cluster from which it would withdraw too many rows at once.
@@ -269,8 +269,8 @@ func (s *scene) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// gone waits until an object on the hub and its rows are gone.
-func (s *scene) gone(name string) {
+// awaitDeleted waits until an object on the hub and its rows are gone.
+func (s *scene) awaitDeleted(name string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		if err := s.withdraw(ctx); err != nil {
@@ -287,9 +287,9 @@ func (s *scene) gone(name string) {
 // shares maps subsets to numbers of pods.
 type shares map[string]int32
 
-// settled waits until every subset runs that many ready pods of the current generation, and all of them, or as many as updated says (nil
+// awaitSettled waits until every subset runs that many ready pods of the current generation, and all of them, or as many as updated says (nil
 // means all), are at the new revision.
-func (s *scene) settled(name string, want, updated shares) *appsv1beta1.UnitedDeployment {
+func (s *scene) awaitSettled(name string, want, updated shares) *appsv1beta1.UnitedDeployment {
 	s.Helper()
 	if updated == nil {
 		updated = want
@@ -300,7 +300,7 @@ func (s *scene) settled(name string, want, updated shares) *appsv1beta1.UnitedDe
 			return err.Error()
 		}
 		if ud.Status.ObservedGeneration != ud.Generation {
-			return fmt.Sprintf("generation %d is not observed, but %d", ud.Generation, ud.Status.ObservedGeneration)
+			return fmt.Sprintf("generation %d is not observed yet, only %d", ud.Generation, ud.Status.ObservedGeneration)
 		}
 		got, fresh := shares{}, shares{}
 		for _, line := range ud.Status.SubsetStatuses {
@@ -325,8 +325,8 @@ func (s *scene) pods(c *fleet.Cluster, app string) []corev1.Pod {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
-// empty waits until clusters have no pods left in a namespace, not even pods that are being deleted.
-func (s *scene) empty(namespace string, clusters ...*fleet.Cluster) {
+// awaitNoPods waits until clusters have no pods left in a namespace, not even pods that are being deleted.
+func (s *scene) awaitNoPods(namespace string, clusters ...*fleet.Cluster) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		for _, c := range clusters {
@@ -403,12 +403,12 @@ func (s *scene) awaitRow(ud *appsv1beta1.UnitedDeployment, cluster string, missi
 }
 
 // onceRow watches a row for a state that may be brief. The returned function waits until the state was seen.
-func (s *scene) onceRow(ud *appsv1beta1.UnitedDeployment, cluster, what string, is func(*fleetv1alpha1.MemberWork) bool) func() {
+func (s *scene) onceRow(ud *appsv1beta1.UnitedDeployment, cluster, what string, met func(*fleetv1alpha1.MemberWork) bool) func() {
 	s.Helper()
-	var was atomic.Bool
+	var seen atomic.Bool
 	end, err := fleet.Follow(s.ctx, env.Hub, &fleetv1alpha1.MemberWorkList{}, func(_ watch.EventType, row *fleetv1alpha1.MemberWork) {
-		if is(row) {
-			was.Store(true)
+		if met(row) {
+			seen.Store(true)
 		}
 	}, client.InNamespace(fleetv1alpha1.Namespace(cluster)), client.MatchingFields{"metadata.name": s.row(ud, cluster).Name})
 	require.NoError(s, err)
@@ -416,7 +416,7 @@ func (s *scene) onceRow(ud *appsv1beta1.UnitedDeployment, cluster, what string, 
 		s.Helper()
 		defer end()
 		s.until(func(context.Context) string {
-			if was.Load() {
+			if seen.Load() {
 				return ""
 			}
 			return fmt.Sprintf("the row in %s has not reported %s", cluster, what)
@@ -436,8 +436,8 @@ func (s *scene) slice(c *fleet.Cluster, name string) *appsv1beta1.UnitedDeployme
 	return ud
 }
 
-// unmarked checks that an object has no metadata of ours.
-func (s *scene) unmarked(ud *appsv1beta1.UnitedDeployment) {
+// requireNoMetadata checks that an object has no metadata of ours.
+func (s *scene) requireNoMetadata(ud *appsv1beta1.UnitedDeployment) {
 	s.Helper()
 	require.NotContains(s, ud.Annotations, keys.FleetRowUID)
 	for _, f := range ud.ManagedFields {
@@ -449,17 +449,17 @@ func (s *scene) unmarked(ud *appsv1beta1.UnitedDeployment) {
 	require.Empty(s, ud.OwnerReferences)
 }
 
-// acts selects the writes of our managers that must not happen at rest: all except renewals of Leases. In a test that runs in parallel, it
+// isUnexpected selects the writes of our managers that must not happen at rest: all except renewals of Leases. In a test that runs in parallel, it
 // selects only those about its own objects.
-func (s *scene) acts(w fleet.Write) bool { return w.Ours() && !w.Renewal() && s.mine(w) }
+func (s *scene) isUnexpected(w fleet.Write) bool { return w.Ours() && !w.Renewal() && s.isOwn(w) }
 
-// mine reports whether a write is about an object of the test. That is always so if no other test is running.
-func (s *scene) mine(w fleet.Write) bool {
+// isOwn reports whether a write is about an object of the test. That is always so if no other test is running.
+func (s *scene) isOwn(w fleet.Write) bool {
 	return !s.beside || w.Namespace == s.namespace || slices.Contains(s.rows, w.Name)
 }
 
-// quiet waits until our managers have written nothing for a moment, and no write is pending.
-func (s *scene) quiet() {
+// awaitQuiet waits until our managers have written nothing for a moment, and no write is pending.
+func (s *scene) awaitQuiet() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
@@ -468,12 +468,12 @@ func (s *scene) quiet() {
 		require.True(s, pause(ctx, last.Add(calm).Sub(fleet.Mark())), "still writing: %v", counts)
 		writes, err := env.Writes(last)
 		require.NoError(s, err)
-		writes = slices.DeleteFunc(writes, func(w fleet.Write) bool { return !w.At.After(last) || !s.acts(w) })
+		writes = slices.DeleteFunc(writes, func(w fleet.Write) bool { return !w.At.After(last) || !s.isUnexpected(w) })
 		if len(writes) == 0 {
-			if s.counted() || fleet.Mark().Sub(last) > countsWait {
+			if s.rowsCounted() || fleet.Mark().Sub(last) > countsWait {
 				return
 			}
-			require.True(s, pause(ctx, time.Second), "clusters whose rows are not counted")
+			require.True(s, pause(ctx, time.Second), "the test ended before the hub had counted the rows of all clusters")
 			continue
 		}
 		counts = fleet.Tally(writes, nil)
@@ -481,9 +481,9 @@ func (s *scene) quiet() {
 	}
 }
 
-// counted reports whether the hub has written the counts of rows for all clusters. In a test that runs in parallel, the rows of other tests
+// rowsCounted reports whether the hub has written the counts of rows for all clusters. In a test that runs in parallel, the rows of other tests
 // change meanwhile, so it doesn't wait for them.
-func (s *scene) counted() bool {
+func (s *scene) rowsCounted() bool {
 	s.Helper()
 	if s.beside {
 		return true
@@ -492,26 +492,26 @@ func (s *scene) counted() bool {
 	require.NoError(s, env.Hub.Client.List(s.ctx, clusters))
 	require.NoError(s, env.Hub.Client.List(s.ctx, rows))
 	return !slices.ContainsFunc(clusters.Items, func(mc fleetv1alpha1.MemberCluster) bool {
-		is := fleetv1alpha1.RowCounts{}
+		counts := fleetv1alpha1.RowCounts{}
 		for _, row := range rows.Items {
 			if row.Namespace != fleetv1alpha1.Namespace(mc.Name) {
 				continue
 			}
-			is.Total++
+			counts.Total++
 			if row.Status.Phase == fleetv1alpha1.WorkHealthy {
-				is.Healthy++
+				counts.Healthy++
 			}
 		}
-		return mc.Status.Rows != nil && (mc.Status.Rows.Total != is.Total || mc.Status.Rows.Healthy != is.Healthy)
+		return mc.Status.Rows != nil && (mc.Status.Rows.Total != counts.Total || mc.Status.Rows.Healthy != counts.Healthy)
 	})
 }
 
-// unmoved requires that our managers write nothing but renewals of Leases for that long.
-func (s *scene) unmoved(length time.Duration) {
+// requireQuiet requires that our managers write nothing but renewals of Leases for that long.
+func (s *scene) requireQuiet(length time.Duration) {
 	s.Helper()
 	mark := fleet.Mark()
 	require.True(s, pause(s.ctx, length))
-	require.Empty(s, s.writes(mark, s.acts), "writes at rest")
+	require.Empty(s, s.writes(mark, s.isUnexpected), "writes at rest")
 }
 
 // writes counts the writes since the given time.
@@ -522,8 +522,8 @@ func (s *scene) writes(since time.Time, keep func(fleet.Write) bool) []fleet.Cou
 	return fleet.Tally(writes, keep)
 }
 
-// noDeletes checks that no user has deleted an object in members.
-func (s *scene) noDeletes(since time.Time) {
+// requireNoDeletes checks that no user has deleted an object in members.
+func (s *scene) requireNoDeletes(since time.Time) {
 	s.Helper()
 	require.Empty(s, s.writes(since, func(w fleet.Write) bool {
 		lost := slices.Contains([]string{"pods", "uniteddeployments.apps.kruise.io", "clonesets.apps.kruise.io"}, w.Resource)

@@ -107,8 +107,8 @@ func TestI30CredentialOfAMemberOpensNothingElse(t *testing.T) {
 	}
 }
 
-// everything returns each verb on each resource that the hub serves, in each relevant namespace, on every object and on those of east and of
-// others.
+// everything returns each verb on each resource that the hub serves, in each relevant namespace, on every object and on the objects of east and
+// of others.
 func (s *scene) everything() []authorizationv1.ResourceAttributes {
 	s.Helper()
 	disco, err := discovery.NewDiscoveryClientForConfig(env.Hub.Config)
@@ -156,14 +156,14 @@ func (s *scene) everything() []authorizationv1.ResourceAttributes {
 func TestI30CallsThatMatterAreRefusedForReal(t *testing.T) {
 	s := parallel(t)
 	ud := s.create(united("web", 2, in("east", "1"), in("west", "1")))
-	s.settled("web", shares{"east": 1, "west": 1}, nil)
+	s.awaitSettled("web", shares{"east": 1, "west": 1}, nil)
 	east, err := fleet.NewClient(s.credential())
 	require.NoError(t, err)
 	own, other := s.row(ud, "east"), s.row(ud, "west")
 	content := &fleetv1alpha1.WorkContent{}
 	require.NotEmpty(t, own.Spec.Content.Ref)
 	require.NoError(t, east.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: own.Spec.Content.Ref}, content),
-		"its own content it may read by name")
+		"it may read its own content by name")
 	lease := func(ns string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fleetv1alpha1.MemberLease}}
 	}
@@ -236,7 +236,7 @@ func merge(text string) client.Patch {
 func TestI31MemberWritesTheStatusOfItsOwnAndNothingElse(t *testing.T) {
 	s := parallel(t)
 	ud := s.create(united("web", 2, in("east", "1"), in("west", "1")))
-	s.settled("web", shares{"east": 1, "west": 1}, nil)
+	s.awaitSettled("web", shares{"east": 1, "west": 1}, nil)
 	east, err := fleet.NewClient(s.credential())
 	require.NoError(t, err)
 	own := s.row(ud, "east")
@@ -293,7 +293,7 @@ func TestI30RequestForAnotherNameIsRefused(t *testing.T) {
 				require.True(t, apierrors.IsForbidden(err), "the apiserver itself refuses to ask for system:masters: %v", err)
 				return
 			}
-			require.Equal(t, certificatesv1.CertificateDenied, s.ask(s.credential(), request{cluster: "east", uid: uid, user: user}))
+			require.Equal(t, certificatesv1.CertificateDenied, s.requestCertificate(s.credential(), request{cluster: "east", uid: uid, user: user}))
 		})
 	}
 }
@@ -302,7 +302,7 @@ func TestI32ImpossibleReportsAreCut(t *testing.T) {
 	lab.Full(t) // The counts are cut by pure functions, which have unit tests.
 	s := alone(t)
 	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")
 	cfg := s.credential()
 	liar, err := fleet.NewClient(cfg)
@@ -323,13 +323,13 @@ func TestI32ImpossibleReportsAreCut(t *testing.T) {
 			row.Status.Subsets = []fleetv1alpha1.SubsetCounts{{Name: "east", WorkCounts: counts}}
 			err := liar.Status().Update(t.Context(), row)
 			if apierrors.IsInvalid(err) {
-				t.Log("refused by the schema")
+				t.Log("rejected by the schema")
 				return
 			}
 			require.NoError(t, err)
 			s.until(func(context.Context) string {
 				for _, line := range s.get("web").Status.SubsetStatuses {
-					if line.Cluster == "east" && line.Reason == fleetv1alpha1.ReasonNonsense {
+					if line.Cluster == "east" && line.Reason == fleetv1alpha1.ReasonImplausibleCounts {
 						return ""
 					}
 				}
@@ -346,13 +346,13 @@ func TestI32ImpossibleReportsAreCut(t *testing.T) {
 			}
 		})
 	}
-	s.quiet()
+	s.awaitQuiet()
 	after := s.census("web")
 	require.Equal(t, before, after, "other clusters are not affected")
 
 	stop()
 	require.NoError(t, env.East.Manager.Start(t.Context()))
-	ud = s.settled("web", shares{"east": 2, "west": 2}, nil)
+	ud = s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 	for _, line := range ud.Status.SubsetStatuses {
 		require.Empty(t, line.Reason)
 	}
@@ -435,9 +435,9 @@ func TestI36RolesHaveNoWildcardsAndNoSecretsAtLarge(t *testing.T) {
 				if !slices.Contains(rule.Resources, "secrets") {
 					continue
 				}
-				// Secrets with listed names are those that ResourceDistributions may distribute, and those that ImagePullJobs may name.
-				require.NotEmpty(t, rule.ResourceNames, "Secrets of any name in %s", c.Name)
-				require.Contains(t, []string{"flotilla-member-copies", "flotilla-member-pull-secrets"}, role.Name, "Secrets of all namespaces in %s", c.Name)
+				// ResourceDistributions may distribute, and ImagePullJobs may name, the Secrets with listed names.
+				require.NotEmpty(t, rule.ResourceNames, "a rule in %s allows Secrets with any name", c.Name)
+				require.Contains(t, []string{"flotilla-member-copies", "flotilla-member-pull-secrets"}, role.Name, "a rule in %s allows Secrets in all namespaces", c.Name)
 				if role.Name == "flotilla-member-pull-secrets" {
 					require.Equal(t, []string{"get"}, rule.Verbs)
 				}

@@ -24,8 +24,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// comes waits until an object in east meets a condition, and returns it.
-func comes[T client.Object](s *scene, o T, name string, done func(T) bool) T {
+// awaitObject waits until an object in east meets a condition, and returns it.
+func awaitObject[T client.Object](s *scene, o T, name string, done func(T) bool) T {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		if err := env.East.Client.Get(ctx, s.key(name), o); err != nil {
@@ -43,7 +43,7 @@ func comes[T client.Object](s *scene, o T, name string, done func(T) bool) T {
 // statefulSet waits until a StatefulSet in east has that many pods, all available, and that many of them at the new revision.
 func (s *scene) statefulSet(name string, replicas, updated int32) *appsv1beta1.StatefulSet {
 	s.Helper()
-	return comes(s, &appsv1beta1.StatefulSet{}, name, func(set *appsv1beta1.StatefulSet) bool {
+	return awaitObject(s, &appsv1beta1.StatefulSet{}, name, func(set *appsv1beta1.StatefulSet) bool {
 		st := set.Status
 		return st.ObservedGeneration == set.Generation && st.Replicas == replicas && st.AvailableReplicas == replicas &&
 			st.UpdatedAvailableReplicas == updated
@@ -53,7 +53,7 @@ func (s *scene) statefulSet(name string, replicas, updated int32) *appsv1beta1.S
 // daemonSet waits until a DaemonSet in east has an available pod on that many nodes, and that many of them at the new revision.
 func (s *scene) daemonSet(name string, nodes, updated int32) *appsv1beta1.DaemonSet { //nolint:unparam // As with get.
 	s.Helper()
-	return comes(s, &appsv1beta1.DaemonSet{}, name, func(set *appsv1beta1.DaemonSet) bool {
+	return awaitObject(s, &appsv1beta1.DaemonSet{}, name, func(set *appsv1beta1.DaemonSet) bool {
 		st := set.Status
 		return st.ObservedGeneration == set.Generation && st.DesiredNumberScheduled == nodes && st.NumberAvailable == nodes &&
 			st.UpdatedNumberScheduled == updated
@@ -78,14 +78,14 @@ func (s *scene) pvcs(c *fleet.Cluster) map[string]types.UID {
 func (s *scene) images(app string) map[string]string {
 	s.Helper()
 	out := map[string]string{}
-	for name, p := range s.known(app) {
+	for name, p := range s.podsByName(app) {
 		out[name] = p.Spec.Containers[0].Image
 	}
 	return out
 }
 
-// vanished deletes an object in east and waits until none of its pods is left.
-func (s *scene) vanished(o client.Object, app string) {
+// deleteAndAwait deletes an object in east and waits until none of its pods is left.
+func (s *scene) deleteAndAwait(o client.Object, app string) {
 	s.Helper()
 	require.NoError(s, env.East.Client.Delete(s.ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	s.until(func(context.Context) string {
@@ -110,44 +110,44 @@ func TestStatefulSetIsScaledAndUpdatedInPlaceByPartitionAndKeepsItsPVCs(t *testi
 
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.StatefulSet) { set.Spec.Replicas = new(int32(5)) })
 	s.statefulSet("db", 5, 5)
-	pods, pvcs := s.known("db"), s.pvcs(env.East)
+	pods, pvcs := s.podsByName("db"), s.pvcs(env.East)
 	require.Equal(t, []string{"db-0", "db-1", "db-2", "db-3", "db-4"}, sorted(pods))
 	for name, uid := range first {
 		require.Equal(t, uid, pvcs[name])
 	}
 	require.Len(t, pvcs, 5)
 
-	away := s.away("db")
+	away := s.watchUpdating("db")
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.StatefulSet) {
 		set.Spec.Template.Spec.Containers[0].Image = dbNew
 		set.Spec.UpdateStrategy.RollingUpdate.Partition = new(int32(3))
 	})
 	s.statefulSet("db", 5, 2)
 	require.Equal(t, 1, away(), "one at a time")
-	s.quiet()
+	s.awaitQuiet()
 	require.Equal(t, map[string]string{"db-0": dbOld, "db-1": dbOld, "db-2": dbOld, "db-3": dbNew, "db-4": dbNew}, s.images("db"))
 
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.StatefulSet) { set.Spec.UpdateStrategy.RollingUpdate.Partition = nil })
 	set = s.statefulSet("db", 5, 5)
 	require.Equal(t, set.Status.UpdateRevision, set.Status.CurrentRevision)
-	s.stayed(pods, s.known("db"))
-	for name, p := range s.known("db") {
+	s.requireSamePods(pods, s.podsByName("db"))
+	for name, p := range s.podsByName("db") {
 		require.EqualValues(t, 1, restarts(p), name)
 	}
 	require.Equal(t, pvcs, s.pvcs(env.East))
 
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.StatefulSet) { set.Spec.Replicas = new(int32(2)) })
 	set = s.statefulSet("db", 2, 2)
-	require.Equal(t, []string{"db-0", "db-1"}, sorted(s.known("db")))
+	require.Equal(t, []string{"db-0", "db-1"}, sorted(s.podsByName("db")))
 	require.Equal(t, pvcs, s.pvcs(env.East), "PVCs stay by default")
-	s.vanished(set, "db")
-	s.quiet()
+	s.deleteAndAwait(set, "db")
+	s.awaitQuiet()
 	require.Equal(t, pvcs, s.pvcs(env.East))
 }
 
-func sorted[V any](of map[string]V) []string {
-	out := make([]string, 0, len(of))
-	for name := range of {
+func sorted[V any](byName map[string]V) []string {
+	out := make([]string, 0, len(byName))
+	for name := range byName {
 		out = append(out, name)
 	}
 	slices.Sort(out)
@@ -162,7 +162,7 @@ func TestDaemonSetIsUpdatedInPlaceByPartitionAndFollowsItsNodes(t *testing.T) {
 	require.Greater(t, all, int32(3))
 	s.apply(env.East, "daemonset.yaml")
 	set := s.daemonSet("agent", all, all)
-	before := s.known("agent")
+	before := s.podsByName("agent")
 	on := map[string]bool{}
 	for _, p := range before {
 		on[p.Spec.NodeName] = true
@@ -175,7 +175,7 @@ func TestDaemonSetIsUpdatedInPlaceByPartitionAndFollowsItsNodes(t *testing.T) {
 		set.Spec.UpdateStrategy.RollingUpdate.Partition = new(intstr.FromInt32(all - 2))
 	})
 	s.daemonSet("agent", all, 2)
-	s.quiet()
+	s.awaitQuiet()
 	count := map[string]int32{}
 	for _, image := range s.images("agent") {
 		count[image]++
@@ -184,8 +184,8 @@ func TestDaemonSetIsUpdatedInPlaceByPartitionAndFollowsItsNodes(t *testing.T) {
 
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.DaemonSet) { set.Spec.UpdateStrategy.RollingUpdate.Partition = nil })
 	set = s.daemonSet("agent", all, all)
-	s.stayed(before, s.known("agent"))
-	for name, p := range s.known("agent") {
+	s.requireSamePods(before, s.podsByName("agent"))
+	for name, p := range s.podsByName("agent") {
 		require.Equal(t, fresh, p.Spec.Containers[0].Image)
 		require.EqualValues(t, 1, restarts(p), name)
 	}
@@ -203,7 +203,7 @@ func TestDaemonSetIsUpdatedInPlaceByPartitionAndFollowsItsNodes(t *testing.T) {
 		return ""
 	})
 	require.Equal(t, chosen, s.pods(env.East, "agent")[0].Spec.NodeName)
-	s.vanished(set, "agent")
+	s.deleteAndAwait(set, "agent")
 }
 
 // ordinals returns the ordinals of an app's pods in a cluster.
@@ -223,7 +223,7 @@ func TestStatefulSetsOfTwoMembersHaveOrdinalsOfTheirOwn(t *testing.T) {
 	s := parallel(t)
 	s.apply(env.Hub, "uniteddeployment-ordinals.yaml")
 	all := shares{"east": 3, "west": 2}
-	s.settled("db", all, nil)
+	s.awaitSettled("db", all, nil)
 	holds := func(east, west []int) {
 		t.Helper()
 		require.Equal(t, east, s.ordinals(env.East, "db"))
@@ -239,9 +239,9 @@ func TestStatefulSetsOfTwoMembersHaveOrdinalsOfTheirOwn(t *testing.T) {
 		ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.Template.Spec.Containers[0].Image = dbNew
 		partitions(ud, map[string]int32{"east": 1, "west": 2})
 	})
-	s.settled("db", all, shares{"east": 2, "west": 0})
+	s.awaitSettled("db", all, shares{"east": 2, "west": 0})
 	s.change("db", func(ud *appsv1beta1.UnitedDeployment) { partitions(ud, nil) })
-	s.settled("db", all, nil)
+	s.awaitSettled("db", all, nil)
 	after := s.census("db")
 	require.Equal(t, before.uids(), after.uids(), "the same pods")
 	for pod, what := range after {
@@ -249,13 +249,13 @@ func TestStatefulSetsOfTwoMembersHaveOrdinalsOfTheirOwn(t *testing.T) {
 	}
 
 	s.change("db", func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(7)) })
-	s.settled("db", shares{"east": 3, "west": 4}, nil)
+	s.awaitSettled("db", shares{"east": 3, "west": 4}, nil)
 	holds([]int{0, 2, 3}, []int{10000, 10001, 10002, 10003})
 	// The replicas move, but the ranges don't.
 	s.change("db", func(ud *appsv1beta1.UnitedDeployment) {
 		ud.Spec.Replicas, ud.Spec.Topology.Subsets[0].Replicas = new(int32(5)), new(intstr.FromInt32(4))
 	})
-	s.settled("db", shares{"east": 4, "west": 1}, nil)
+	s.awaitSettled("db", shares{"east": 4, "west": 1}, nil)
 	holds([]int{0, 2, 3, 4}, []int{10000})
 	for i, m := range env.Members() {
 		now := s.pvcs(m)
@@ -290,7 +290,7 @@ func TestPluginServesStatefulSetAndDaemonSet(t *testing.T) {
 	} {
 		t.Run(c.app, func(t *testing.T) {
 			s := s.on(t)
-			is := func(image string) {
+			requireImage := func(image string) {
 				t.Helper()
 				s.plugin("rollout", "status", c.set, "--timeout=2m")
 				require.Len(t, s.images(c.app), c.pods)
@@ -298,30 +298,30 @@ func TestPluginServesStatefulSetAndDaemonSet(t *testing.T) {
 					require.Equal(t, image, got, pod)
 				}
 			}
-			is(c.kept)
-			before := s.known(c.app)
+			requireImage(c.kept)
+			before := s.podsByName(c.app)
 
 			s.plugin("rollout", "pause", c.set)
 			s.plugin("set", "image", c.set, c.container+"="+c.fresh)
-			s.quiet()
+			s.awaitQuiet()
 			for pod, got := range s.images(c.app) {
-				require.Equal(t, c.kept, got, "%s of a paused set", pod)
+				require.Equal(t, c.kept, got, "%s belongs to a paused set and must keep its image", pod)
 			}
 			s.plugin("rollout", "resume", c.set)
-			is(c.fresh)
-			s.stayed(before, s.known(c.app))
+			requireImage(c.fresh)
+			s.requireSamePods(before, s.podsByName(c.app))
 
 			require.Contains(t, s.plugin("rollout", "history", c.set), "REVISION")
 			s.plugin("rollout", "undo", c.set)
-			is(c.kept)
-			s.stayed(before, s.known(c.app))
+			requireImage(c.kept)
+			s.requireSamePods(before, s.podsByName(c.app))
 		})
 	}
 	s.plugin("scale", "asts/db", "--replicas=4")
 	s.plugin("rollout", "status", "asts/db", "--timeout=2m")
-	require.Equal(t, []string{"db-0", "db-1", "db-2", "db-3"}, sorted(s.known("db")))
-	s.vanished(&appsv1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "db"}}, "db")
-	s.vanished(&appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "agent"}}, "agent")
+	require.Equal(t, []string{"db-0", "db-1", "db-2", "db-3"}, sorted(s.podsByName("db")))
+	s.deleteAndAwait(&appsv1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "db"}}, "db")
+	s.deleteAndAwait(&appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "agent"}}, "agent")
 }
 
 func TestStatefulSetSkipsReservedOrdinalsAndKeepsTheOthers(t *testing.T) {
@@ -329,7 +329,7 @@ func TestStatefulSetSkipsReservedOrdinalsAndKeepsTheOthers(t *testing.T) {
 	s.apply(env.East, "statefulset-reserve.yaml")
 	s.statefulSet("reserve", 5, 5)
 	require.Equal(t, []int{0, 2, 3, 7, 8}, s.ordinals(env.East, "reserve"))
-	before := s.known("reserve")
+	before := s.podsByName("reserve")
 	_, err := env.East.ApplyFile(t.Context(), env.Example("statefulset-reserve.yaml"), func(o *unstructured.Unstructured) {
 		o.SetNamespace(s.namespace)
 		require.NoError(t, unstructured.SetNestedSlice(o.Object, []any{int64(1), int64(2), "4-6"}, "spec", "reserveOrdinals"))
@@ -342,6 +342,6 @@ func TestStatefulSetSkipsReservedOrdinalsAndKeepsTheOthers(t *testing.T) {
 		return ""
 	})
 	set := s.statefulSet("reserve", 5, 5)
-	s.stayed(before, s.known("reserve"), "reserve-2")
-	s.vanished(set, "reserve")
+	s.requireSamePods(before, s.podsByName("reserve"), "reserve-2")
+	s.deleteAndAwait(set, "reserve")
 }

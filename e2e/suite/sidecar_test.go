@@ -24,14 +24,14 @@ import (
 func (s *scene) sidecars(set client.Object, matched, updated int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
-		is := &appsv1beta1.SidecarSet{}
-		if err := env.East.Client.Get(ctx, client.ObjectKeyFromObject(set), is); err != nil {
+		current := &appsv1beta1.SidecarSet{}
+		if err := env.East.Client.Get(ctx, client.ObjectKeyFromObject(set), current); err != nil {
 			return err.Error()
 		}
-		st := is.Status
-		if st.ObservedGeneration != is.Generation || st.MatchedPods != matched || st.ReadyPods != matched || st.UpdatedPods != updated ||
+		st := current.Status
+		if st.ObservedGeneration != current.Generation || st.MatchedPods != matched || st.ReadyPods != matched || st.UpdatedPods != updated ||
 			st.UpdatedReadyPods != updated {
-			return fmt.Sprintf("SidecarSet of generation %d: %+v, not %d matched and %d updated", is.Generation, st, matched, updated)
+			return fmt.Sprintf("SidecarSet of generation %d: %+v, not %d matched and %d updated", current.Generation, st, matched, updated)
 		}
 		return ""
 	})
@@ -77,7 +77,7 @@ func TestSidecarSetIsInjectedAndUpdatedInBothVersions(t *testing.T) {
 	also.ResourceVersion, also.Name = "", s.namespace+"-also"
 	err := env.East.Client.Create(t.Context(), also)
 	require.ErrorContains(t, err, "spec.containers[0].name")
-	require.ErrorContains(t, err, "SidecarSet "+log.Name+" has a container of this name")
+	require.ErrorContains(t, err, "SidecarSet "+log.Name+" has a container with this name")
 
 	s.apply(env.East, "cloneset.yaml")
 	s.cloneSet("shop", pods)
@@ -114,15 +114,15 @@ func TestSidecarSetIsInjectedAndUpdatedInBothVersions(t *testing.T) {
 	s.sidecars(log, pods, pods)
 	s.sidecars(former, pods, pods)
 	for _, p := range s.pods(env.East, "shop") {
-		i := slices.IndexFunc(before, func(was corev1.Pod) bool { return was.UID == p.UID })
+		i := slices.IndexFunc(before, func(old corev1.Pod) bool { return old.UID == p.UID })
 		require.GreaterOrEqual(t, i, 0, "the pods are the same")
 		for _, c := range p.Status.ContainerStatuses {
-			was := slices.IndexFunc(before[i].Status.ContainerStatuses, func(o corev1.ContainerStatus) bool { return o.Name == c.Name })
+			old := slices.IndexFunc(before[i].Status.ContainerStatuses, func(o corev1.ContainerStatus) bool { return o.Name == c.Name })
 			switch c.Name {
 			case "log":
 				require.Equal(t, fresh, c.Image)
 			default:
-				require.Equal(t, before[i].Status.ContainerStatuses[was].State, c.State, c.Name)
+				require.Equal(t, before[i].Status.ContainerStatuses[old].State, c.State, c.Name)
 			}
 		}
 	}

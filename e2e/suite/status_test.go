@@ -32,7 +32,7 @@ func TestI26RowOfManySubsetsStaysSmall(t *testing.T) {
 		want[subset.Name] = 1
 	}
 	ud := s.create(united("web", fleetv1alpha1.SubsetsPerRow, subsets...))
-	s.settled("web", want, nil)
+	s.awaitSettled("web", want, nil)
 	row := s.row(ud, "east")
 	n := size(t, row.Status)
 	t.Logf("%d bytes of status for %d subsets", n, len(subsets))
@@ -62,14 +62,14 @@ func TestI29EachFieldHasOneWriter(t *testing.T) {
 	s := parallel(t)
 	mark := fleet.Mark()
 	ud := s.create(united("web", 4, in("east", "50%"), in("west", "50%")))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(6)) })
-	s.settled("web", shares{"east": 3, "west": 3}, nil)
+	s.awaitSettled("web", shares{"east": 3, "west": 3}, nil)
 	writes, err := env.Writes(mark)
 	require.NoError(t, err)
 	for _, m := range env.Members() {
 		row := s.row(ud, m.Name)
-		require.Empty(t, row.ManagedFields, "the first update ends them")
+		require.Empty(t, row.ManagedFields, "managedFields must be empty after the first update")
 		users := map[string]map[string]bool{} // The audit log shows who wrote a row.
 		for _, w := range writes {
 			if w.Cluster == fleet.HubName && w.Namespace == row.Namespace && w.Name == row.Name && w.Succeeded() {
@@ -106,7 +106,7 @@ func TestI29EachFieldHasOneWriter(t *testing.T) {
 func TestRowsAreSmallAndShareTheirManifest(t *testing.T) {
 	s := parallel(t)
 	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
-	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.awaitSettled("web", shares{"east": 2, "west": 2}, nil)
 	east, west := s.row(ud, "east"), s.row(ud, "west")
 	require.NotEmpty(t, east.Spec.Content.Ref)
 	require.Equal(t, east.Spec.Content.Ref, west.Spec.Content.Ref, "the template is stored once")
@@ -125,14 +125,14 @@ func TestRowsAreSmallAndShareTheirManifest(t *testing.T) {
 func TestI43FleetAtRestWritesNothingAndAMemberAsksLessThanOnceASecond(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
-	s.settled("web", shares{"east": 6, "west": 4}, nil)
+	s.awaitSettled("web", shares{"east": 6, "west": 4}, nil)
 	for _, m := range env.Members() {
 		s.changeCluster(m.Name, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = fleetv1alpha1.Heartbeat{} })
 	}
 	t.Cleanup(s.fastHeartbeats)
-	s.quiet()
+	s.awaitQuiet()
 	mark := fleet.Mark()
-	s.unmoved(window)
+	s.requireQuiet(window)
 	for _, m := range env.Members() {
 		requests, err := m.Requests(mark)
 		require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestI43FleetAtRestWritesNothingAndAMemberAsksLessThanOnceASecond(t *testing
 			total += c.Writes
 		}
 		t.Logf("%s: %d requests in %s: %v", m.Name, total, window, counts)
-		require.Positive(t, total, "heartbeats are seen")
+		require.Positive(t, total, "not even heartbeats were counted")
 		require.Less(t, float64(total), window.Seconds(), "%s: %v", m.Name, counts)
 	}
 }
@@ -176,7 +176,7 @@ func (s *scene) fastHeartbeats() {
 func TestManagersExposeWhatOperatorsNeed(t *testing.T) {
 	s := parallel(t)
 	s.create(united("web", 2, in("east", "1"), in("west", "1")))
-	s.settled("web", shares{"east": 1, "west": 1}, nil)
+	s.awaitSettled("web", shares{"east": 1, "west": 1}, nil)
 	for _, c := range env.Clusters() {
 		s.until(func(ctx context.Context) string {
 			text, err := c.Manager.Metrics(ctx)

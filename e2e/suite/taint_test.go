@@ -19,12 +19,12 @@ import (
 func TestAClusterMayBeNamedBeforeItExists(t *testing.T) {
 	s := parallel(t)
 	s.create(united("web", 5, in("east", "40%"), in("to-come", "60%")))
-	ud := s.settled("web", shares{"east": 2, "to-come": 0}, nil)
+	ud := s.awaitSettled("web", shares{"east": 2, "to-come": 0}, nil)
 	require.EqualValues(t, 3, ud.Status.UnallocatedReplicas)
-	require.Contains(t, condition(ud, appsv1beta1.UnitedDeploymentPlaced).Message, "3 wait for to-come to join")
+	require.Contains(t, condition(ud, appsv1beta1.UnitedDeploymentPlaced).Message, "3 reserved for to-come, which has not joined")
 	require.Contains(t, condition(ud, appsv1beta1.SubsetFailure).Message, "there is no member cluster to-come")
 
-	s.guest("to-come", false)
+	s.createGuest("to-come", false)
 	s.until(func(ctx context.Context) string {
 		if err := env.Hub.Client.Get(ctx, s.key("web"), ud); err != nil {
 			return err.Error()
@@ -47,8 +47,8 @@ func TestTaintsKeepReplicasAwayAndMoveThem(t *testing.T) {
 		Tolerations: []fleetv1alpha1.ClusterToleration{{Key: "e2e", Operator: fleetv1alpha1.TolerationExists}},
 	}
 	s.create(patient)
-	s.settled("web", shares{"east": 3, "west": 3}, nil)
-	s.settled("patient", shares{"east": 1, "west": 1}, nil)
+	s.awaitSettled("web", shares{"east": 3, "west": 3}, nil)
+	s.awaitSettled("patient", shares{"east": 1, "west": 1}, nil)
 	before := s.census("patient")
 
 	taint := func(args ...string) {
@@ -76,12 +76,12 @@ func TestTaintsKeepReplicasAwayAndMoveThem(t *testing.T) {
 		return fmt.Sprint(mc.Status.Conditions)
 	})
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 8 })
-	s.settled("web", shares{"east": 5, "west": 3}, nil)
+	s.awaitSettled("web", shares{"east": 5, "west": 3}, nil)
 
 	taint("e2e:Evict", "e2e:NoPlace-")
-	ud := s.settled("web", shares{"east": 8, "west": 0}, nil)
+	ud := s.awaitSettled("web", shares{"east": 8, "west": 0}, nil)
 	require.Equal(t, corev1.ConditionTrue, condition(ud, appsv1beta1.UnitedDeploymentPlaced).Status)
 	taint("e2e-")
-	s.settled("web", shares{"east": 4, "west": 4}, nil)
-	require.Equal(t, before, s.census("patient"), "what tolerates the taint is not touched")
+	s.awaitSettled("web", shares{"east": 4, "west": 4}, nil)
+	require.Equal(t, before, s.census("patient"), "pods that tolerate the taint are not touched")
 }

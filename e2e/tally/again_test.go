@@ -35,9 +35,9 @@ func TestAFailedTestIsRunAgainAlone(t *testing.T) {
 			name: "a test that failed passes alone", packages: []string{"once"}, run: "^(TestOnce|TestPasses)$", passes: true,
 			runs: map[string]int{"TestOnce": 2, "TestPasses": 1}, says: "FLAKY tried e2e/tally/testdata/again/once.TestOnce",
 		},
-		{name: "make test-all repeats nothing", packages: []string{"once"}, run: ".", full: true, runs: map[string]int{"TestOnce": 1, "TestPasses": 1}, says: "raced"},
+		{name: "make test-all doesn't repeat tests", packages: []string{"once"}, run: ".", full: true, runs: map[string]int{"TestOnce": 1, "TestPasses": 1}, says: "raced"},
 		{
-			name: "a flaky one beside a broken one", packages: []string{"always", "once"}, run: "TestAlways|TestOnce",
+			name: "a flaky test beside a broken one", packages: []string{"always", "once"}, run: "TestAlways|TestOnce",
 			runs: map[string]int{"TestAlways": 3, "TestOnce": 2}, says: "broken",
 		},
 		{
@@ -47,7 +47,7 @@ func TestAFailedTestIsRunAgainAlone(t *testing.T) {
 		{name: "a TestMain that fails after the tests", packages: []string{"leak"}, run: ".", runs: map[string]int{"TestPasses": 1}, says: "none of its tests"},
 		{name: "a test that ends the program", packages: []string{"exit"}, run: ".", runs: map[string]int{"TestEnds": 2}, says: "TestEnds did not end"},
 		{name: "a panic", packages: []string{"panics"}, run: ".", runs: map[string]int{"TestPanics": 1}, says: "suspected panic"},
-		{name: "a package that is not there", packages: []string{"none"}, run: ".", says: "directory not found"},
+		{name: "a missing package", packages: []string{"none"}, run: ".", says: "directory not found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { // One after the other: two cores are soon busy.
 			dir := t.TempDir()

@@ -110,7 +110,7 @@ func (p *packageResult) add(e event) {
 		p.runs = append(p.runs, &strings.Builder{})
 	}
 	if e.Test == "" {
-		p.addOwn(e)
+		p.addPackageEvent(e)
 		return
 	}
 	top, _, sub := strings.Cut(e.Test, "/")
@@ -124,7 +124,7 @@ func (p *packageResult) add(e event) {
 		if m := sum.FindStringSubmatch(e.Output); m != nil {
 			p.sums = append(p.sums, m[1])
 		}
-		if reason, ok := cutReason(e.Output); ok {
+		if reason, ok := skipReason(e.Output); ok {
 			p.reasons[e.Test] = reason
 		}
 	case pass, fail, skip:
@@ -139,8 +139,8 @@ func (p *packageResult) add(e event) {
 	}
 }
 
-// addOwn adds an event about the package itself.
-func (p *packageResult) addOwn(e event) {
+// addPackageEvent adds an event about the package itself.
+func (p *packageResult) addPackageEvent(e event) {
 	switch e.Action {
 	case says:
 		_, _ = p.runs[len(p.runs)-1].WriteString(e.Output)
@@ -173,7 +173,7 @@ func (p *packageResult) current(test string) *testRun {
 	return runs[len(runs)-1]
 }
 
-func took(runs []*testRun) float64 {
+func totalSeconds(runs []*testRun) float64 {
 	var all float64
 	for _, r := range runs {
 		all += r.took
@@ -191,8 +191,8 @@ func flaky(runs []*testRun) bool {
 // sum matches what the simulator logs for a kind.
 var sum = regexp.MustCompile(`: (\d+ of \d+ schedules) of \d+ scenarios in sum`)
 
-// cutReason returns the text of a line such as "    build_test.go:12: no real nodes".
-func cutReason(line string) (string, bool) {
+// skipReason returns the text of a line such as "    build_test.go:12: no real nodes".
+func skipReason(line string) (string, bool) {
 	at, text, ok := strings.Cut(strings.TrimSpace(line), ": ")
 	return text, ok && strings.Contains(at, ".go:")
 }

@@ -38,7 +38,7 @@ type row struct {
 	flaky          int
 }
 
-func (r row) over() float64 {
+func (r row) overBudget() float64 {
 	if budget := budgets()[r.stage]; r.kind && budget > 0 {
 		return r.seconds - budget
 	}
@@ -51,7 +51,7 @@ func (r row) cells() []string {
 	if seconds := budgets()[r.stage]; r.kind && seconds > 0 {
 		budget = strconv.FormatFloat(seconds, 'f', 0, 64)
 	}
-	if r.over() > 0 {
+	if r.overBudget() > 0 {
 		budget = "over " + budget
 	}
 	if r.flaky > 0 {
@@ -144,7 +144,7 @@ func (t *tally) add(stage string, r *results) {
 		const atLeast = 0.001 // This way, the time of a package whose tests all took 0.00 s is divided too.
 		var all float64
 		for _, runs := range p.tests {
-			all += took(runs) + atLeast
+			all += totalSeconds(runs) + atLeast
 		}
 		for name, runs := range p.tests {
 			row := t.row(stage, pkg, name)
@@ -155,7 +155,7 @@ func (t *tally) add(stage string, r *results) {
 			if flaky(runs) {
 				row.flaky++
 			}
-			row.seconds += p.seconds * (took(runs) + atLeast) / all
+			row.seconds += p.seconds * (totalSeconds(runs) + atLeast) / all
 		}
 	}
 }

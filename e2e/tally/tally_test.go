@@ -19,13 +19,13 @@ func TestSecondsAndCountsAreOfKindsAndPackagesTheSlowestFirst(t *testing.T) {
 {"Action":"pass","Package":"` + module + `member/workload/cloneset","Elapsed":2.5}
 {"Action":"pass","Package":"` + module + `member/workload/statefulset/claims","Test":"TestClaims","Elapsed":16}
 {"Action":"pass","Package":"` + module + `member/workload/statefulset/claims","Elapsed":16}
-{"Action":"pass","Package":"` + module + `pkg/cert","Test":"TestCert","Elapsed":3}
-{"Action":"pass","Package":"` + module + `pkg/cert","Elapsed":3}
-{"Action":"pass","Package":"` + module + `pkg/link","Test":"TestLink","Elapsed":0}
-{"Action":"pass","Package":"` + module + `pkg/link","Elapsed":0.5}`},
+{"Action":"pass","Package":"` + module + `pkg/manager/cert","Test":"TestCert","Elapsed":3}
+{"Action":"pass","Package":"` + module + `pkg/manager/cert","Elapsed":3}
+{"Action":"pass","Package":"` + module + `pkg/manager/link","Test":"TestLink","Elapsed":0}
+{"Action":"pass","Package":"` + module + `pkg/manager/link","Elapsed":0.5}`},
 		{"unit", `
-{"Action":"pass","Package":"` + module + `pkg/expect","Test":"TestExpect","Elapsed":0}
-{"Action":"pass","Package":"` + module + `pkg/expect","Elapsed":0.25}`},
+{"Action":"pass","Package":"` + module + `pkg/control/expect","Test":"TestExpect","Elapsed":0}
+{"Action":"pass","Package":"` + module + `pkg/control/expect","Elapsed":0.25}`},
 		{"e2e", `
 {"Action":"output","Package":"` + module + `e2e/suite","Test":"TestBig","Output":"    big_test.go:7: make test-all runs it: 5,000 pods\n"}
 {"Action":"skip","Package":"` + module + `e2e/suite","Test":"TestBig","Elapsed":0}
@@ -33,14 +33,14 @@ func TestSecondsAndCountsAreOfKindsAndPackagesTheSlowestFirst(t *testing.T) {
 {"Action":"pass","Package":"` + module + `e2e/suite","Test":"TestJoin","Elapsed":10}
 {"Action":"pass","Package":"` + module + `e2e/suite","Elapsed":20}`},
 		{"integration", `
-{"Action":"start","Package":"` + module + `pkg/cert"}
-{"Action":"run","Package":"` + module + `pkg/cert","Test":"TestCert"}
-{"Action":"fail","Package":"` + module + `pkg/cert","Test":"TestCert","Elapsed":3}
-{"Action":"fail","Package":"` + module + `pkg/cert","Elapsed":4}
-{"Action":"start","Package":"` + module + `pkg/cert"}
-{"Action":"run","Package":"` + module + `pkg/cert","Test":"TestCert"}
-{"Action":"pass","Package":"` + module + `pkg/cert","Test":"TestCert","Elapsed":1}
-{"Action":"pass","Package":"` + module + `pkg/cert","Elapsed":2}`},
+{"Action":"start","Package":"` + module + `pkg/manager/cert"}
+{"Action":"run","Package":"` + module + `pkg/manager/cert","Test":"TestCert"}
+{"Action":"fail","Package":"` + module + `pkg/manager/cert","Test":"TestCert","Elapsed":3}
+{"Action":"fail","Package":"` + module + `pkg/manager/cert","Elapsed":4}
+{"Action":"start","Package":"` + module + `pkg/manager/cert"}
+{"Action":"run","Package":"` + module + `pkg/manager/cert","Test":"TestCert"}
+{"Action":"pass","Package":"` + module + `pkg/manager/cert","Test":"TestCert","Elapsed":1}
+{"Action":"pass","Package":"` + module + `pkg/manager/cert","Elapsed":2}`},
 		{"simulate", `
 {"Action":"output","Package":"` + module + `member/workload/cloneset","Test":"TestSimulation","Output":"    test.go:50: 522 of 12432 schedules of 16 scenarios in sum\n"}
 {"Action":"pass","Package":"` + module + `member/workload/cloneset","Test":"TestSimulation","Elapsed":8}

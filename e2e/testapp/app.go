@@ -18,7 +18,7 @@ type app struct {
 	mux     *http.ServeMux
 	ready   atomic.Bool
 	hangs   atomic.Bool
-	exit    chan int // Gets the code to exit with.
+	exit    chan int // Receives the exit code.
 
 	mu   sync.Mutex
 	held [][]byte // Memory that was requested.
@@ -75,10 +75,10 @@ func (a *app) getReady(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a *app) setReady(w http.ResponseWriter, r *http.Request) {
-	switch is := r.URL.Query().Get("is"); is {
+	switch state := r.URL.Query().Get("is"); state {
 	case "yes", "no":
-		a.ready.Store(is == "yes")
-		answer(w, is)
+		a.ready.Store(state == "yes")
+		answer(w, state)
 	default:
 		http.Error(w, "give is=yes or is=no", http.StatusBadRequest)
 	}

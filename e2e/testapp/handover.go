@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// handOver is how one process passes its listening socket to the next one, over a Unix socket in a folder that both have. The socket with
-// its queue of connections is one for both, so that none is lost when the first process closes it.
+// handOver passes a process's listening socket to the next process, through a Unix socket in a folder that both can access. Both processes share
+// the listening socket and its queue, so no connection is lost when the first process closes it.
 type handOver struct {
 	path   string
 	socket *net.UnixListener
 	served *net.TCPListener
-	// taken is closed when another process serves.
+	// taken is closed once another process serves.
 	taken chan struct{}
 	once  sync.Once
 }
@@ -26,8 +26,8 @@ type handOver struct {
 // takeTimeout limits each exchange.
 const takeTimeout = 5 * time.Second
 
-// listen returns a listener: that of the process that has path, or, if there is none, one for addr. The next process may ask for it from
-// then on. served tells the former process that its requests are served.
+// listen returns the listener of the process that listens at path or, if there is none, a new listener for addr. From then on, the next process
+// can take it over. served tells the previous process that this one serves its requests.
 func (h *handOver) listen(ctx context.Context, addr string) (l net.Listener, served func() error, err error) {
 	var config net.ListenConfig
 	if h.path == "" {
@@ -46,7 +46,7 @@ func (h *handOver) listen(ctx context.Context, addr string) (l net.Listener, ser
 	}
 	var ok bool
 	if h.served, ok = l.(*net.TCPListener); !ok {
-		return nil, nil, fmt.Errorf("%s is no TCP listener", addr)
+		return nil, nil, fmt.Errorf("%s is not a TCP listener", addr)
 	}
 	if err := h.offer(ctx); err != nil {
 		return nil, nil, err
@@ -60,7 +60,7 @@ func (h *handOver) listen(ctx context.Context, addr string) (l net.Listener, ser
 	}, nil
 }
 
-// take asks the process that has path for its listener. The connection is for the answer that it is served.
+// take gets the listener of the process that listens at path. The returned connection is for telling that process that its requests are served.
 func take(ctx context.Context, path string) (*net.UnixConn, net.Listener, error) {
 	dialer := net.Dialer{Timeout: takeTimeout}
 	dialed, err := dialer.DialContext(ctx, "unix", path)
@@ -69,7 +69,7 @@ func take(ctx context.Context, path string) (*net.UnixConn, net.Listener, error)
 	}
 	conn, ok := dialed.(*net.UnixConn)
 	if !ok {
-		return nil, nil, fmt.Errorf("%s is no Unix socket", path)
+		return nil, nil, fmt.Errorf("%s is not a Unix socket", path)
 	}
 	l, err := receive(conn)
 	if err != nil {
@@ -99,11 +99,11 @@ func receive(conn *net.UnixConn) (net.Listener, error) {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(sockets[0]), "listener")
-	l, err := net.FileListener(file) // It has a copy.
+	l, err := net.FileListener(file) // The listener has its own copy of the file.
 	return l, errors.Join(err, file.Close())
 }
 
-// offer lets the next process take over, in the place of the former one. A new file under the same name is what is dialed from then on.
+// offer lets the next process take over from this one instead of from the previous one: it replaces the file of the Unix socket.
 func (h *handOver) offer(ctx context.Context) error {
 	own := fmt.Sprintf("%s.%d", h.path, time.Now().UnixNano())
 	var config net.ListenConfig
@@ -113,9 +113,9 @@ func (h *handOver) offer(ctx context.Context) error {
 	}
 	socket, ok := l.(*net.UnixListener)
 	if !ok {
-		return fmt.Errorf("%s is no Unix socket", own)
+		return fmt.Errorf("%s is not a Unix socket", own)
 	}
-	socket.SetUnlinkOnClose(false) // The next one has the name then.
+	socket.SetUnlinkOnClose(false) // By then the name belongs to the next process.
 	h.socket = socket
 	if err := os.Rename(own, h.path); err != nil {
 		return errors.Join(err, socket.Close())
@@ -124,7 +124,7 @@ func (h *handOver) offer(ctx context.Context) error {
 	return nil
 }
 
-// answer sends the listener to whoever asks, until the socket is closed.
+// answer sends the listener to every process that connects, until the socket is closed.
 func (h *handOver) answer() {
 	for {
 		conn, err := h.socket.AcceptUnix()
@@ -132,7 +132,7 @@ func (h *handOver) answer() {
 			return
 		}
 		if err := h.send(conn); err != nil {
-			log.Printf("testapp hands over: %v", err) // The next one may ask again.
+			log.Printf("testapp hands over: %v", err) // The next process may try again.
 		} else {
 			h.once.Do(func() { close(h.taken) })
 		}
@@ -160,7 +160,7 @@ func (h *handOver) send(conn *net.UnixConn) error {
 	return nil
 }
 
-// close stops the answers.
+// close ends answer.
 func (h *handOver) close() error {
 	if h.socket == nil {
 		return nil

@@ -27,7 +27,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run returns the code to exit with.
+// run returns the exit code.
 func run(ctx context.Context, args []string, out io.Writer) (code int, err error) {
 	switch {
 	case len(args) == 0:
@@ -73,8 +73,8 @@ func serve(ctx context.Context) (code int, err error) {
 		return 1, fmt.Errorf("listen: %w", err)
 	}
 	var open sync.WaitGroup
-	server := &http.Server{Handler: a, ReadHeaderTimeout: 10 * time.Second, ConnState: func(_ net.Conn, is http.ConnState) {
-		switch is {
+	server := &http.Server{Handler: a, ReadHeaderTimeout: 10 * time.Second, ConnState: func(_ net.Conn, state http.ConnState) {
+		switch state {
 		case http.StateNew:
 			open.Add(1)
 		case http.StateClosed, http.StateHijacked:
@@ -92,10 +92,10 @@ func serve(ctx context.Context) (code int, err error) {
 	case <-ctx.Done():
 		log.Printf("testapp %s is terminated", version)
 		waitOr(context.WithoutCancel(ctx), stopDelay, hand.taken)
-		if hand.path != "" { // All requests that it has accepted are answered, unlike with server.Shutdown, which drops new ones.
+		if hand.path != "" { // All accepted requests are answered, unlike with server.Shutdown, which drops new ones.
 			server.SetKeepAlivesEnabled(false)
 			err := errors.Join(listener.Close(), hand.close())
-			if ended := <-failed; !errors.Is(ended, net.ErrClosed) { // It accepts no more.
+			if ended := <-failed; !errors.Is(ended, net.ErrClosed) { // It no longer accepts connections.
 				err = errors.Join(err, ended)
 			}
 			drained := make(chan struct{})
@@ -123,10 +123,10 @@ func duration(name string) (time.Duration, error) {
 	return d, nil
 }
 
-// wait returns false if ctx ended before d had passed.
+// wait returns false if ctx ends before d has passed.
 func wait(ctx context.Context, d time.Duration) bool { return waitOr(ctx, d, nil) }
 
-// waitOr waits no longer than until done is closed, and returns true then.
+// waitOr is like wait, but also returns true as soon as done is closed.
 func waitOr(ctx context.Context, d time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -46,11 +46,11 @@ func TestWhatItSays(t *testing.T) {
 		{what: "its environment, in order", method: http.MethodGet, path: "/env", status: 200, body: "A=1\nB=2\nEMPTY="},
 		{what: "one variable", method: http.MethodGet, path: "/env?name=A", status: 200, body: "1"},
 		{what: "an empty variable", method: http.MethodGet, path: "/env?name=EMPTY", status: 200},
-		{what: "a variable that is not set", method: http.MethodGet, path: "/env?name=C", status: 404, body: "no variable C"},
+		{what: "an unset variable", method: http.MethodGet, path: "/env?name=C", status: 404, body: "no variable C"},
 		{what: "that it is alive", method: http.MethodGet, path: "/healthz", status: 200, body: "ok"},
 		{what: "that it is ready", method: http.MethodGet, path: "/readyz", status: 200, body: "ok"},
 		{what: "to exit with an invalid code", method: http.MethodPost, path: "/exit?code=256", status: 400, body: "give code=N, from 0 to 255"},
-		{what: "to be neither ready nor not", method: http.MethodPost, path: "/ready?is=maybe", status: 400, body: "give is=yes or is=no"},
+		{what: "to be in an invalid state", method: http.MethodPost, path: "/ready?is=maybe", status: 400, body: "give is=yes or is=no"},
 		{what: "a POST request as GET", method: http.MethodGet, path: "/hang", status: 405, body: "Method Not Allowed"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestReadinessFollowsRequests(t *testing.T) {
 	_, _ = ask(http.MethodPost, "/ready?is=no")
 	require.Equal(t, http.StatusServiceUnavailable, ready())
 	status, _ := ask(http.MethodGet, "/healthz")
-	require.Equal(t, http.StatusOK, status, "it is alive meanwhile")
+	require.Equal(t, http.StatusOK, status, "it stays alive while it is not ready")
 }
 
 func TestItExitsWithTheRequestedCode(t *testing.T) {
@@ -105,7 +105,7 @@ func TestItHangsOnRequest(t *testing.T) {
 	defer cancel()
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/healthz", nil))
-	require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "it answers only when the client is gone")
+	require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "it must not answer before the client gives up")
 	require.Empty(t, w.Body.String())
 }
 
@@ -156,7 +156,7 @@ func TestGetPrintsWhatIsThere(t *testing.T) {
 	require.Equal(t, 2, code)
 }
 
-// TestTheNextOneTakesOver has a client send requests while the first process hands over to the second, and that to a third.
+// TestTheNextOneTakesOver sends requests while the first process hands over to the second one, and that one to a third.
 func TestTheNextOneTakesOver(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TESTAPP_HANDOVER", filepath.Join(dir, "next"))
@@ -187,7 +187,8 @@ func TestTheNextOneTakesOver(t *testing.T) {
 			_, err := run(ctx, nil, io.Discard)
 			ended <- err
 		}()
-		require.Eventually(t, func() bool { is, err := ask(); return err == nil && is == version }, testtimeout.Scale(10*time.Second), time.Millisecond)
+		require.Eventually(t, func() bool { answer, err := ask(); return err == nil && answer == version },
+			testtimeout.Scale(10*time.Second), time.Millisecond)
 		return func() { cancel(); require.NoError(t, <-ended) }
 	}
 	first := process("1")
@@ -210,9 +211,9 @@ func TestTheNextOneTakesOver(t *testing.T) {
 	first()
 	process("3") // It ends with the test's context.
 	second()
-	is, err := ask()
+	answer, err := ask()
 	require.NoError(t, err)
-	require.Equal(t, "3", is, "only the last one serves")
+	require.Equal(t, "3", answer, "only the last process serves")
 	close(stop)
 	require.NoError(t, <-stopped)
 }

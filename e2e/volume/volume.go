@@ -117,8 +117,8 @@ func folder(pvc *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 
 // grow sets the requested size in the volume and then in the PVC's status. There is no file system to expand.
 func grow(ctx context.Context, c client.Client, pvc *corev1.PersistentVolumeClaim) error {
-	want, is := pvc.Spec.Resources.Requests[corev1.ResourceStorage], pvc.Status.Capacity[corev1.ResourceStorage]
-	if want.Cmp(is) <= 0 {
+	want, after := pvc.Spec.Resources.Requests[corev1.ResourceStorage], pvc.Status.Capacity[corev1.ResourceStorage]
+	if want.Cmp(after) <= 0 {
 		return nil
 	}
 	v := &corev1.PersistentVolume{}

@@ -29,9 +29,9 @@ func TestPVCGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
 		pvc  *corev1.PersistentVolumeClaim
 		want []string
 	}{
-		{"where the scheduler has chosen a node", pvc(Class, map[string]string{node: "node-2"}), []string{"node-2"}},
+		{"on the node that the scheduler has chosen", pvc(Class, map[string]string{node: "node-2"}), []string{"node-2"}},
 		{"not before", pvc(Class, nil), nil},
-		{"not in another class", pvc("fast", map[string]string{node: "node-2"}), nil},
+		{"but not in another class", pvc("fast", map[string]string{node: "node-2"}), nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/flotilla-io/flotilla/pkg/spread"
+	"github.com/flotilla-io/flotilla/pkg/plan/spread"
 )
 
 // State says how the replicas of a cluster may change.
@@ -34,8 +34,8 @@ type Member struct {
 	Cluster string
 	// Current is the number of replicas that the subset is granted there now; 0 if it is new there.
 	Current int
-	// Cap is the maximum number of replicas of the whole object that the cluster may run, over all of its subsets; nil means no limit. It limits
-	// Ready and Closed clusters. A Frozen cluster may hold more, but then gets no others.
+	// Cap is the maximum number of replicas of the whole object that the cluster may run, over all of its subsets; nil means no limit. It
+	// limits Ready and Closed clusters. A Frozen cluster may hold more, but then gets no others.
 	Cap *int
 	// Weight is the weight of the cluster within its subset; nil means 1. With 0 the cluster gets nothing.
 	Weight *int
@@ -289,7 +289,7 @@ func answer(total int, subsets []Subset, rooms [][]spread.Bounds, parts [][]int,
 	case a.Unallocated > 0:
 		a.Why = fmt.Sprintf("%d of %d replicas are unallocated: %s", a.Unallocated, total, limits(subsets, rooms, parts))
 	case a.Excess > 0:
-		a.Why = fmt.Sprintf("%d replicas more than %d remain: %s", a.Excess, total, limits(subsets, rooms, parts))
+		a.Why = fmt.Sprintf("excess replicas remain (%d more than %d): %s", a.Excess, total, limits(subsets, rooms, parts))
 	}
 	return a
 }
@@ -308,9 +308,9 @@ func limits(subsets []Subset, rooms [][]spread.Bounds, parts [][]int) string {
 			case m.State == Draining:
 				reasons = append(reasons, m.Cluster+" is draining")
 			case m.State == Closed:
-				reasons = append(reasons, m.Cluster+" takes no more than it has")
+				reasons = append(reasons, m.Cluster+" takes no more replicas")
 			case m.State == Awaited && reserved(s):
-				reasons = append(reasons, fmt.Sprintf("%d wait for %s to join", parts[i][j], m.Cluster))
+				reasons = append(reasons, fmt.Sprintf("%d reserved for %s, which has not joined", parts[i][j], m.Cluster))
 			case m.State == Awaited:
 				reasons = append(reasons, m.Cluster+" has not joined")
 			case m.Cap != nil && parts[i][j] >= rooms[i][j].Max:

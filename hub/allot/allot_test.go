@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 )
 
-func of(s string) *intstr.IntOrString {
+func numberOf(s string) *intstr.IntOrString {
 	v := intstr.Parse(s)
 	return &v
 }
@@ -46,7 +46,7 @@ func limited(cluster string, most int) allot.Member {
 	return allot.Member{Cluster: cluster, Cap: &most}
 }
 
-func weighs(m allot.Member, weight int) allot.Member {
+func weighted(m allot.Member, weight int) allot.Member {
 	m.Weight = &weight
 	return m
 }
@@ -56,16 +56,16 @@ func share(name string, members ...allot.Member) allot.Subset {
 }
 
 func named(name, replicas string, members ...allot.Member) allot.Subset {
-	return allot.Subset{Name: name, Replicas: of(replicas), Members: members}
+	return allot.Subset{Name: name, Replicas: numberOf(replicas), Members: members}
 }
 
 func elastic(name, least, most string, members ...allot.Member) allot.Subset {
 	s := allot.Subset{Name: name, Members: members}
 	if least != "" {
-		s.Min = of(least)
+		s.Min = numberOf(least)
 	}
 	if most != "" {
-		s.Max = of(most)
+		s.Max = numberOf(most)
 	}
 	return s
 }
@@ -97,7 +97,7 @@ func TestAllocate(t *testing.T) {
 			[]allot.Subset{named("east", "60%", on("east", 0)), named("west", "40%", on("west", 0))},
 			"east=6 west=4", "",
 		}, {
-			"a subset without a number takes the rest", 10,
+			"a subset without replicas takes the rest", 10,
 			[]allot.Subset{named("east", "70%", on("east", 0)), share("west", on("west", 0))},
 			"east=7 west=3", "",
 		}, {
@@ -129,17 +129,17 @@ func TestAllocate(t *testing.T) {
 			[]allot.Subset{share("east", frozen("east", 5)), share("west", on("west", 5))},
 			"east=5 west=4", "",
 		}, {
-			"a frozen member keeps its number and its group shares the rest", 12,
+			"a frozen member keeps its replicas, and its group shares the rest", 12,
 			[]allot.Subset{share("all", frozen("a", 2), on("b", 2), on("c", 2))},
 			"all-a=2 all-b=5 all-c=5", "",
 		}, {
-			"what a frozen cluster lacks is unallocated when every subset has its number", 20,
+			"replicas that a frozen cluster lacks are unallocated if all subsets have fixed replicas", 20,
 			[]allot.Subset{named("east", "60%", frozen("east", 6)), named("west", "40%", on("west", 4))},
 			"east=6 west=8", "6 of 20 replicas are unallocated: east is frozen at 6",
 		}, {
-			"what a frozen cluster has too much is reported as excess", 5,
+			"replicas that a frozen cluster has too many are reported as excess", 5,
 			[]allot.Subset{named("east", "60%", frozen("east", 6)), named("west", "40%", on("west", 4))},
-			"east=6 west=2", "3 replicas more than 5 remain: east is frozen at 6",
+			"east=6 west=2", "excess replicas remain (3 more than 5): east is frozen at 6",
 		}, {
 			"a draining cluster is emptied into the others", 10,
 			[]allot.Subset{share("all", draining("a", 4), on("b", 3), on("c", 3))},
@@ -153,15 +153,15 @@ func TestAllocate(t *testing.T) {
 			[]allot.Subset{share("all", closed("a", 4), on("b", 3), on("c", 3))},
 			"all-a=2 all-b=2 all-c=2", "",
 		}, {
-			"what a closed cluster lacks is unallocated when every subset has its number", 20,
+			"replicas that a closed cluster lacks are unallocated if all subsets have fixed replicas", 20,
 			[]allot.Subset{named("east", "60%", closed("east", 6)), named("west", "40%", on("west", 4))},
-			"east=6 west=8", "6 of 20 replicas are unallocated: east takes no more than it has",
+			"east=6 west=8", "6 of 20 replicas are unallocated: east takes no more replicas",
 		}, {
-			"the number of a subset is kept for a cluster that is awaited", 10,
+			"fixed replicas are reserved for an awaited cluster", 10,
 			[]allot.Subset{named("east", "60%", awaited("east")), share("west", on("west", 0))},
-			"east=0 west=4", "6 of 10 replicas are unallocated: 6 wait for east to join",
+			"east=0 west=4", "6 of 10 replicas are unallocated: 6 reserved for east, which has not joined",
 		}, {
-			"without a number of its own an awaited cluster leaves its share to the others", 10,
+			"an awaited cluster without fixed replicas leaves its share to the others", 10,
 			[]allot.Subset{share("east", awaited("east")), share("west", on("west", 0))},
 			"east=0 west=10", "",
 		}, {
@@ -169,15 +169,15 @@ func TestAllocate(t *testing.T) {
 			[]allot.Subset{named("eu", "6", awaited("eu1"), on("eu2", 0)), share("us", on("us", 0))},
 			"eu-eu1=0 eu-eu2=6 us=4", "",
 		}, {
-			"so they do up to a maximum", 10,
+			"others take the place of an awaited cluster up to its maximum", 10,
 			[]allot.Subset{elastic("east", "2", "4", awaited("east")), elastic("west", "", "7", on("west", 0))},
 			"east=0 west=7", "3 of 10 replicas are unallocated: east has not joined",
 		}, {
-			"a draining cluster with a number of its own leaves it unallocated", 10,
+			"fixed replicas of a draining cluster are unallocated", 10,
 			[]allot.Subset{named("east", "6", draining("east", 6)), named("west", "4", on("west", 4))},
 			"east=0 west=4", "6 of 10 replicas are unallocated: east is draining",
 		}, {
-			"what a limited cluster cannot take goes to the others", 10,
+			"replicas that a limited cluster can't take go to the others", 10,
 			[]allot.Subset{share("all", limited("a", 1), on("b", 0), on("c", 0))},
 			"all-a=1 all-b=5 all-c=4", "",
 		}, {
@@ -185,11 +185,11 @@ func TestAllocate(t *testing.T) {
 			[]allot.Subset{share("all", limited("a", 1), limited("b", 4))},
 			"all-a=1 all-b=4", "5 of 10 replicas are unallocated: a is limited to 1, b is limited to 4",
 		}, {
-			"a cluster's limit holds over all subsets in it, the first being served first", 10,
+			"a cluster's limit applies to all subsets in it together, the first subset first", 10,
 			[]allot.Subset{named("a", "4", limited("east", 6)), named("b", "4", limited("east", 6)), share("c", on("west", 0))},
 			"a-east=4 b-east=2 c-west=4", "",
 		}, {
-			"a subset that selects no cluster takes nothing", 10,
+			"a subset that selects no cluster gets nothing", 10,
 			[]allot.Subset{named("none", "6"), share("west", on("west", 0))},
 			"west=10", "",
 		}, {
@@ -197,28 +197,28 @@ func TestAllocate(t *testing.T) {
 			[]allot.Subset{named("none", "60%"), named("west", "40%", on("west", 0))},
 			"west=4", "6 of 10 replicas are unallocated: subset none has no cluster",
 		}, {
-			"contradicting numbers change nothing in any cluster", 4,
+			"contradictory numbers change nothing in any cluster", 4,
 			[]allot.Subset{named("east", "3", on("east", 2), draining("north", 1)), named("west", "3", on("west", 3))},
 			"east=2 east-north=1 west=3", "subsets ask for 6 replicas, more than the 4 there are",
 		}, {
 			"a group shares by weights", 6,
-			[]allot.Subset{share("all", weighs(on("east", 0), 2), weighs(on("west", 0), 1))},
+			[]allot.Subset{share("all", weighted(on("east", 0), 2), weighted(on("west", 0), 1))},
 			"all-east=4 all-west=2", "",
 		}, {
-			"without a weight a cluster has weight 1", 6,
-			[]allot.Subset{share("all", weighs(on("east", 0), 2), on("west", 0))},
+			"a cluster without a weight has weight 1", 6,
+			[]allot.Subset{share("all", weighted(on("east", 0), 2), on("west", 0))},
 			"all-east=4 all-west=2", "",
 		}, {
 			"a weight of 0 gets nothing", 6,
-			[]allot.Subset{share("all", weighs(on("east", 3), 0), weighs(on("west", 3), 1))},
+			[]allot.Subset{share("all", weighted(on("east", 3), 0), weighted(on("west", 3), 1))},
 			"all-east=0 all-west=6", "",
 		}, {
-			"a frozen cluster keeps its number whatever its weight", 12,
-			[]allot.Subset{share("all", weighs(frozen("a", 1), 8), weighs(on("b", 0), 2), weighs(on("c", 0), 1))},
+			"a frozen cluster keeps its replicas, whatever its weight", 12,
+			[]allot.Subset{share("all", weighted(frozen("a", 1), 8), weighted(on("b", 0), 2), weighted(on("c", 0), 1))},
 			"all-a=1 all-b=7 all-c=4", "",
 		}, {
-			"what a limited cluster cannot take goes to the others by their weights", 10,
-			[]allot.Subset{share("all", weighs(limited("a", 1), 8), weighs(on("b", 0), 2), weighs(on("c", 0), 1))},
+			"replicas that a limited cluster can't take go to the others by their weights", 10,
+			[]allot.Subset{share("all", weighted(limited("a", 1), 8), weighted(on("b", 0), 2), weighted(on("c", 0), 1))},
 			"all-a=1 all-b=6 all-c=3", "",
 		}, {
 			"no replicas and no subsets give no targets", 0, nil, "", "",
@@ -246,43 +246,43 @@ func TestOnlyMaximumsBar(t *testing.T) {
 		unallocated, barred int
 	}{
 		{
-			"what is beyond the maximums of subsets", 9,
+			"replicas beyond the maximums of subsets", 9,
 			[]allot.Subset{elastic("east", "1", "3", on("east", 3)), elastic("west", "", "4", on("west", 6))},
 			2, 2,
 		}, {
-			"what is beyond the limits of clusters", 10,
+			"replicas beyond the limits of clusters", 10,
 			[]allot.Subset{share("all", limited("a", 1), limited("b", 4))},
 			5, 5,
 		}, {
-			"a maximum of nothing", 6,
+			"a maximum of 0", 6,
 			[]allot.Subset{elastic("east", "", "0", on("east", 6))},
 			6, 6,
 		}, {
-			"a number beyond its cluster's limit", 10,
+			"fixed replicas beyond the limit of their cluster", 10,
 			[]allot.Subset{named("east", "6", limited("east", 4)), named("west", "4", on("west", 4))},
 			2, 2,
 		}, {
-			"not what a frozen cluster would take", 20,
+			"not the replicas that a frozen cluster would take", 20,
 			[]allot.Subset{named("east", "60%", frozen("east", 6)), named("west", "40%", on("west", 4))},
 			6, 0,
 		}, {
-			"not what a draining cluster would take", 10,
+			"not the replicas that a draining cluster would take", 10,
 			[]allot.Subset{named("east", "6", draining("east", 6)), named("west", "4", on("west", 4))},
 			6, 0,
 		}, {
-			"not what a subset without clusters would take", 10,
+			"not the replicas that a subset without clusters would take", 10,
 			[]allot.Subset{named("none", "60%"), named("west", "40%", on("west", 0))},
 			6, 0,
 		}, {
-			"of a subset without clusters what is beyond its maximum", 9,
+			"the replicas of a subset without clusters beyond its maximum", 9,
 			[]allot.Subset{elastic("none", "", "3"), elastic("west", "", "4", on("west", 6))},
 			5, 2,
 		}, {
-			"of a frozen cluster what is beyond its limit", 10,
+			"the replicas of a frozen cluster beyond its limit", 10,
 			[]allot.Subset{share("all", capped(frozen("a", 1), 3), limited("b", 4))},
 			5, 3,
 		}, {
-			"not what a frozen cluster holds beyond its limit", 12,
+			"not the replicas that a frozen cluster already has beyond its limit", 12,
 			[]allot.Subset{share("all", capped(frozen("a", 6), 4), limited("b", 4))},
 			2, 2,
 		},
@@ -312,12 +312,12 @@ func TestPartitions(t *testing.T) {
 	}{
 		{"a subset without a partition keeps none", nil, targets("all", 6, 3, 1), []int{0, 0, 0}},
 		{"a group's partition follows the replicas", map[string]int{"all": 5}, targets("all", 6, 3, 1), []int{3, 2, 0}},
-		{"a partition is capped to the replicas", map[string]int{"all": 50}, targets("all", 6, 3, 1), []int{6, 3, 1}},
+		{"a partition is limited to the replicas", map[string]int{"all": 50}, targets("all", 6, 3, 1), []int{6, 3, 1}},
 		{"a negative partition counts as none", map[string]int{"all": -5}, targets("all", 6, 3, 1), []int{0, 0, 0}},
 		{"a cluster without replicas keeps none", map[string]int{"all": 1}, targets("all", 0, 3, 0), []int{0, 1, 0}},
 		{"an empty subset keeps none", map[string]int{"all": 1}, targets("all", 0, 0), []int{0, 0}},
 		{
-			"each subset has a partition of its own",
+			"each subset has its own partition",
 			map[string]int{"a": 1, "b": 4},
 			append(targets("a", 2, 2), targets("b", 2, 2)...),
 			[]int{1, 0, 2, 2},
@@ -470,8 +470,8 @@ func asNumber(n *int) *intstr.IntOrString {
 	return &v
 }
 
-// holds checks I1, I2 and I6 for one result, independently of Allocate's code.
-func holds(t *rapid.T, p problem, a allot.Allocation) {
+// checkTargets checks I1, I2 and I6 for one result, independently of Allocate's code.
+func checkTargets(t *rapid.T, p problem, a allot.Allocation) {
 	got := map[allot.Key]int{}
 	sum := 0
 	for _, target := range a.Targets {
@@ -479,13 +479,13 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 		got[target.Key] = target.Replicas
 		sum += target.Replicas
 	}
-	require.Equal(t, a.Why != "", a.Ineffective || a.Unallocated > 0 || a.Excess > 0, "what does not add up has a reason")
+	require.Equal(t, a.Why != "", a.Ineffective || a.Unallocated > 0 || a.Excess > 0, "an allocation that does not add up has a reason")
 	if a.Ineffective {
-		require.Equal(t, a.Targets, allot.Allocate(p.total, reached(p.subsets, a)).Targets, "an ineffective allocation keeps what is")
+		require.Equal(t, a.Targets, allot.Allocate(p.total, reached(p.subsets, a)).Targets, "an ineffective allocation keeps the current replicas")
 		return
 	}
 	require.Equal(t, p.total, sum+a.Unallocated-a.Excess, "I1: targets add up")
-	require.False(t, a.Unallocated > 0 && a.Excess > 0, "I1: there is too little or too much, not both")
+	require.False(t, a.Unallocated > 0 && a.Excess > 0, "I1: replicas are either missing or too many, not both")
 
 	room, open, held, kept, inCluster := 0, 0, 0, 0, map[string]int{}
 	for _, s := range p.subsets {
@@ -498,7 +498,7 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 			limit += value(asNumber(m.Cap), p.total, 1<<40)
 			switch m.State {
 			case allot.Frozen:
-				require.Equal(t, m.Current, n, "I6: a frozen cluster keeps its number")
+				require.Equal(t, m.Current, n, "I6: a frozen cluster keeps its replicas")
 				frozen += n
 				ceiling += n
 			case allot.Draining, allot.Awaited:
@@ -508,24 +508,24 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 				inCluster[m.Cluster] += n
 				most := m.Current
 				if m.Cap != nil {
-					require.LessOrEqual(t, inCluster[m.Cluster], *m.Cap, "I2: a cluster's limit holds over all subsets")
+					require.LessOrEqual(t, inCluster[m.Cluster], *m.Cap, "I2: a cluster's limit applies to all subsets together")
 					most = min(most, *m.Cap)
 				}
 				ceiling += most
 			case allot.Ready:
 				inCluster[m.Cluster] += n
 				if m.Cap != nil {
-					require.LessOrEqual(t, inCluster[m.Cluster], *m.Cap, "I2: a cluster's limit holds over all subsets")
+					require.LessOrEqual(t, inCluster[m.Cluster], *m.Cap, "I2: a cluster's limit applies to all subsets together")
 					ceiling += *m.Cap
 				} else {
 					ceiling = 1 << 40
 				}
 			}
 		}
-		require.LessOrEqual(t, here, max(most, frozen), "I2: a subset keeps to its maximum but for what is frozen")
+		require.LessOrEqual(t, here, max(most, frozen), "I2: a subset does not exceed its maximum, except for frozen replicas")
 		if least := min(value(s.Min, p.total, fewest), most, ceiling); here < least {
-			require.False(t, s.Replicas != nil && !p.shared, "I2: a subset gets its number where its clusters can hold it")
-			require.True(t, p.shared || a.Excess > 0 || atMost(p, got, s.Name), "I2: only earlier minimums go before a later one")
+			require.False(t, s.Replicas != nil && !p.shared, "I2: a subset gets its fixed replicas if its clusters can hold them")
+			require.True(t, p.shared || a.Excess > 0 || atMost(p, got, s.Name), "I2: only earlier minimums have priority over a later one")
 		}
 		sure := most // what it takes, whichever way its percentage is rounded
 		if s.Max == nil && s.Replicas != nil {
@@ -545,10 +545,10 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 		require.Less(t, room, p.total, "I1: replicas are unallocated only when the maximums are used up")
 	}
 	barred := min(a.Unallocated, max(p.total-open, 0))
-	require.True(t, p.shared && a.Barred <= a.Unallocated || a.Barred <= barred, "I5: a state bars nothing, only a maximum does")
-	require.False(t, p.integers && !p.shared && a.Barred < barred, "I2: what is beyond the maximums is barred")
+	require.True(t, p.shared && a.Barred <= a.Unallocated || a.Barred <= barred, "I5: only maximums make replicas impossible to place, not states")
+	require.False(t, p.integers && !p.shared && a.Barred < barred, "I2: replicas beyond the maximums can't be placed")
 	if a.Excess > 0 {
-		require.Positive(t, held, "I1: only frozen clusters hold more than there should be")
+		require.Positive(t, held, "I1: only frozen clusters have more replicas than they should")
 	}
 }
 
@@ -575,8 +575,8 @@ func atMost(p problem, got map[allot.Key]int, name string) bool {
 // round depend on what the limit then cuts.
 const restsAfter = 2
 
-// same compares before it describes, because describing an empty difference takes longer than all the rest of a check.
-func same(t *rapid.T, a, b allot.Allocation, why string) {
+// requireSame compares before it describes, because describing an empty difference takes longer than all the rest of a check.
+func requireSame(t *rapid.T, a, b allot.Allocation, why string) {
 	if !reflect.DeepEqual(a, b) {
 		require.Empty(t, gocmp.Diff(a, b), why)
 	}
@@ -585,15 +585,15 @@ func same(t *rapid.T, a, b allot.Allocation, why string) {
 func checkAllocate(t *rapid.T) {
 	p := drawProblem(t)
 	first := allot.Allocate(p.total, p.subsets)
-	holds(t, p, first)
-	same(t, first, allot.Allocate(p.total, p.subsets), "I2: the same input has the same result")
+	checkTargets(t, p, first)
+	requireSame(t, first, allot.Allocate(p.total, p.subsets), "I2: the same input has the same result")
 
 	turned := slices.Clone(p.subsets)
 	for i := range turned {
 		turned[i].Members = slices.Clone(turned[i].Members)
 		slices.Reverse(turned[i].Members)
 	}
-	same(t, first, allot.Allocate(p.total, turned), "I2: the order of clusters does not matter")
+	requireSame(t, first, allot.Allocate(p.total, turned), "I2: the order of clusters does not matter")
 
 	now := reached(p.subsets, first)
 	settled := allot.Allocate(p.total, now)
@@ -601,7 +601,7 @@ func checkAllocate(t *rapid.T) {
 		first, now = settled, reached(now, settled)
 		settled = allot.Allocate(p.total, now)
 	}
-	same(t, first, settled, "I8: an allocation that is reached is final")
+	requireSame(t, first, settled, "I8: an allocation that is reached is final")
 
 	if p.integers && !p.shared && !first.Ineffective {
 		by := rapid.IntRange(-20, 20).Draw(t, "scaled by")
@@ -610,7 +610,7 @@ func checkAllocate(t *rapid.T) {
 			return
 		}
 		in, out := moved(first, next)
-		require.LessOrEqual(t, in+out, max(by, -by), "I7: scaling moves no replica that need not move")
+		require.LessOrEqual(t, in+out, max(by, -by), "I7: scaling moves no replica unnecessarily")
 		checkOneNumber(t, p, now, first)
 	}
 }
@@ -658,7 +658,7 @@ func TestI01TargetsAddUp(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				p := drawProblem(t)
-				holds(t, p, allot.Allocate(p.total, p.subsets))
+				checkTargets(t, p, allot.Allocate(p.total, p.subsets))
 			})
 		})
 	}
@@ -670,7 +670,7 @@ func FuzzAllocate(f *testing.F) {
 
 func BenchmarkAllocate(b *testing.B) {
 	b.Run("clusters=1000/subsets=10", func(b *testing.B) {
-		subsets := big(1000, 10)
+		subsets := manySubsets(1000, 10)
 		b.ReportAllocs()
 		for b.Loop() {
 			if a := allot.Allocate(30_000, subsets); a.Unallocated > 0 {
@@ -680,8 +680,8 @@ func BenchmarkAllocate(b *testing.B) {
 	})
 }
 
-// big returns an object whose subsets each select every cluster. One cluster in fifty is frozen, and one in ten is limited.
-func big(clusters, subsets int) []allot.Subset {
+// manySubsets returns an object whose subsets each select every cluster. One cluster in fifty is frozen, and one in ten is limited.
+func manySubsets(clusters, subsets int) []allot.Subset {
 	most := 40
 	var list []allot.Subset
 	for i := range subsets {

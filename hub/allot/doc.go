@@ -2,7 +2,7 @@
 //
 // It has two pure functions, and nothing else decides a number that is sent to a member:
 //
-//   - Allocate returns where replicas should run. It divides the total over subsets by the rules of pkg/spread, and a subset's
+//   - Allocate returns where replicas should run. It divides the total over subsets by the rules of pkg/plan/spread, and a subset's
 //     part over its clusters. A cluster that doesn't answer keeps its number, a draining cluster gets none, and no cluster gets
 //     more than its limit.
 //   - Transfer returns what to grant now on the way there. Members may get a grant late or never, so a grant counts as possibly

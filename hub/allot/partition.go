@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/flotilla-io/flotilla/pkg/spread"
+	"github.com/flotilla-io/flotilla/pkg/plan/spread"
 )
 
 // Partitions divides each subset's partition (the replicas that stay at the old revision) over the subset's clusters, and returns a number

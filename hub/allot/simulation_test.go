@@ -74,8 +74,8 @@ const darkAfter = 30
 // planner is Transfer, or a wrong implementation.
 type planner func(allot.Limits, []allot.Holding) []allot.Step
 
-// naive writes targets directly.
-func naive(_ allot.Limits, holdings []allot.Holding) []allot.Step {
+// planDirectly writes targets directly.
+func planDirectly(_ allot.Limits, holdings []allot.Holding) []allot.Step {
 	steps := make([]allot.Step, len(holdings))
 	for i, h := range holdings {
 		n := h.Target
@@ -84,8 +84,8 @@ func naive(_ allot.Limits, holdings []allot.Holding) []allot.Step {
 	return steps
 }
 
-// forgetful assumes that a member acts on its last grant.
-func forgetful(l allot.Limits, holdings []allot.Holding) []allot.Step {
+// planUnacknowledged assumes that a member acts on its last grant.
+func planUnacknowledged(l allot.Limits, holdings []allot.Holding) []allot.Step {
 	holdings = slices.Clone(holdings)
 	for i := range holdings {
 		holdings[i].Acked = true
@@ -351,10 +351,10 @@ func TestSimulatedTransfers(t *testing.T) {
 		safe      bool
 	}{
 		{"I3 and I4 hold with delay, loss, reordering and restarts of the hub", 4000, false, false, allot.Transfer, true},
-		{"I3 and I4 hold with members that do not answer for a while, too", 4000, true, false, allot.Transfer, true},
-		{"writing targets directly breaks them", 1000, true, false, naive, false},
-		{"taking grants for acknowledged breaks them", 1000, true, false, forgetful, false},
-		{"planning with a cache that is older than the former hub's writes breaks them", 4000, true, true, allot.Transfer, false},
+		{"I3 and I4 hold with members that do not answer for some time", 4000, true, false, allot.Transfer, true},
+		{"writing targets directly breaks them", 1000, true, false, planDirectly, false},
+		{"treating grants as acknowledged breaks them", 1000, true, false, planUnacknowledged, false},
+		{"planning with a cache that is older than the writes of the previous hub breaks them", 4000, true, true, allot.Transfer, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -401,7 +401,7 @@ func TestSimulatedTaints(t *testing.T) {
 		}
 		w = newWorld(seed, true, 0)
 		w.taint()
-		if end, _ := w.run(naive); end == tooFewAvailable || end == tooManyRunning {
+		if end, _ := w.run(planDirectly); end == tooFewAvailable || end == tooManyRunning {
 			broken++
 		}
 	}

@@ -9,8 +9,8 @@ import (
 type Grant struct {
 	// Replicas is the number that was sent last.
 	Replicas int
-	// Upper and Lower are the largest and smallest number that the member may be acting on, since it may not have received the last grants. Both
-	// equal Replicas once the last grant is acknowledged.
+	// Upper and Lower are the largest and smallest number that the member may be acting on, since it may not have received the last grants.
+	// Both equal Replicas once the last grant is acknowledged.
 	Upper, Lower int
 }
 
@@ -94,7 +94,7 @@ func DefaultSurge(desired int) int {
 // holdings show the hub's own last writes, since a grant that was sent and forgotten may be in force. Negative numbers count as 0. Transfer
 // doesn't change its input.
 func Transfer(l Limits, holdings []Holding) []Step {
-	t := begin(l, holdings)
+	t := newTransfer(l, holdings)
 	t.grow()
 	t.shrink()
 	t.explain()
@@ -114,7 +114,7 @@ type transfer struct {
 	homeless bool // no cluster that answers wants any of the owed replicas
 }
 
-func begin(l Limits, holdings []Holding) *transfer {
+func newTransfer(l Limits, holdings []Holding) *transfer {
 	t := &transfer{
 		holdings:  slices.Clone(holdings),
 		steps:     make([]Step, len(holdings)),
@@ -199,11 +199,11 @@ func (t *transfer) explain() {
 		before := max(h.Grant.Replicas, 0)
 		switch {
 		case h.Dark && h.Target != s.Replicas:
-			s.Why = fmt.Sprintf("keeps %d of %d in %s: it does not answer", s.Replicas, h.Target, h.Cluster)
+			s.Why = fmt.Sprintf("keeps %d instead of %d in %s: it does not answer", s.Replicas, h.Target, h.Cluster)
 		case h.Target > s.Replicas && s.Changed:
-			s.Why = fmt.Sprintf("grows from %d to %d of %d in %s: at most %d may run in all", before, s.Replicas, h.Target, h.Cluster, t.most)
+			s.Why = fmt.Sprintf("grows from %d to %d of %d in %s: at most %d may run in total", before, s.Replicas, h.Target, h.Cluster, t.most)
 		case h.Target > s.Replicas:
-			s.Why = fmt.Sprintf("waits to grow from %d to %d in %s: at most %d may run in all, and %d may be running", before, h.Target, h.Cluster, t.most, t.running)
+			s.Why = fmt.Sprintf("waits to grow from %d to %d in %s: at most %d may run in total, and up to %d may be running", before, h.Target, h.Cluster, t.most, t.running)
 		case h.Target < s.Replicas:
 			s.Why = t.holds(i, awaited)
 			if s.Changed {

@@ -79,28 +79,28 @@ func TestTransfer(t *testing.T) {
 			"3 [3,5] 3 [3,5]",
 			[]string{"shrinks from 5 to 3 in east", "shrinks from 5 to 3 in west"},
 		}, {
-			"a scale-in removes what is not available and holds what others lack",
+			"a scale-in removes unavailable replicas and holds replicas that others lack",
 			allot.Limits{Desired: 6},
 			[]allot.Holding{acked("east", 3, 5, 5), acked("west", 3, 5, 1)},
 			"5 [5,5] 3 [3,5]",
 			[]string{"holds 2 in east until 2 more are available in west", "shrinks from 5 to 3 in west"},
 		}, {
-			"a move grows the destination inside the surge and holds the source",
+			"a move grows the destination within the surge and holds the source",
 			allot.Limits{Desired: 10, MaxSurge: 3},
 			[]allot.Holding{acked("east", 6, 10, 10), acked("west", 4, 0, 0)},
 			"10 [10,10] 3 [0,3]",
 			[]string{
 				"holds 4 in east until 4 more are available in west",
-				"grows from 0 to 3 of 4 in west: at most 13 may run in all",
+				"grows from 0 to 3 of 4 in west: at most 13 may run in total",
 			},
 		}, {
-			"the source shrinks by what is available at the destination",
+			"the source shrinks by the replicas available at the destination",
 			allot.Limits{Desired: 10, MaxSurge: 3},
 			[]allot.Holding{acked("east", 6, 10, 10), acked("west", 4, 3, 2)},
 			"8 [8,10] 3 [3,3]",
 			[]string{
 				"shrinks from 10 to 8 in east, holds 2 in east until 2 more are available in west",
-				"waits to grow from 3 to 4 in west: at most 13 may run in all, and 13 may be running",
+				"waits to grow from 3 to 4 in west: at most 13 may run in total, and up to 13 may be running",
 			},
 		}, {
 			"the message for one replica is in the singular",
@@ -109,22 +109,22 @@ func TestTransfer(t *testing.T) {
 			"7 [7,7] 4 [4,4]",
 			[]string{"holds 1 in east until 1 more is available in west"},
 		}, {
-			"a shrink that is not acknowledged frees no room",
+			"a shrink that is not acknowledged makes no room",
 			allot.Limits{Desired: 10, MaxSurge: 3},
 			[]allot.Holding{sent("east", 6, 7, 10, 7, 10), acked("west", 4, 3, 3)},
 			"7 [7,10] 3 [3,3]",
 			[]string{
 				"holds 1 in east until 1 more is available in west",
-				"waits to grow from 3 to 4 in west: at most 13 may run in all, and 13 may be running",
+				"waits to grow from 3 to 4 in west: at most 13 may run in total, and up to 13 may be running",
 			},
 		}, {
-			"a growth that is not acknowledged is not relied upon, whatever is reported",
+			"a growth that is not acknowledged does not count, whatever is reported",
 			allot.Limits{Desired: 10, MaxSurge: 4},
 			[]allot.Holding{acked("east", 6, 10, 10), sent("west", 4, 4, 900, 0, 4)},
 			"10 [10,10] 4 [0,4]",
 			[]string{"holds 4 in east until 4 more are available in west"},
 		}, {
-			"a grant taken back inside what may be running anyway needs no room",
+			"a grant taken back within what may be running anyway needs no room",
 			allot.Limits{Desired: 10},
 			[]allot.Holding{sent("east", 6, 4, 4, 4, 6), acked("west", 4, 4, 4)},
 			"6 [4,6] 4 [4,4]",
@@ -135,7 +135,7 @@ func TestTransfer(t *testing.T) {
 			[]allot.Holding{sent("east", 5, 1, 1, 1, 8), acked("west", 0, 1, 1)},
 			"4 [1,8] 1 [1,1]",
 			[]string{
-				"grows from 1 to 4 of 5 in east: at most 5 may run in all",
+				"grows from 1 to 4 of 5 in east: at most 5 may run in total",
 				"holds 1 in west until 4 more are available in east",
 			},
 		}, {
@@ -144,17 +144,17 @@ func TestTransfer(t *testing.T) {
 			[]allot.Holding{sent("east", 5, 3, 3, 3, 5), sent("west", 0, 2, 2, 2, 5)},
 			"3 [3,5] 2 [2,5]",
 			[]string{
-				"waits to grow from 3 to 5 in east: at most 5 may run in all, and 10 may be running",
+				"waits to grow from 3 to 5 in east: at most 5 may run in total, and up to 10 may be running",
 				"holds 2 in west until 2 more are available in east",
 			},
 		}, {
-			"maxUnavailable lets the source go first",
+			"maxUnavailable lets the source shrink first",
 			allot.Limits{Desired: 10, MaxUnavailable: 2},
 			[]allot.Holding{acked("east", 6, 10, 10), acked("west", 4, 0, 0)},
 			"8 [8,10] 0 [0,0]",
 			[]string{
 				"shrinks from 10 to 8 in east, holds 2 in east until 2 more are available in west",
-				"waits to grow from 0 to 4 in west: at most 10 may run in all, and 10 may be running",
+				"waits to grow from 0 to 4 in west: at most 10 may run in total, and up to 10 may be running",
 			},
 		}, {
 			"I5: without a destination nothing shrinks, available or not",
@@ -163,13 +163,13 @@ func TestTransfer(t *testing.T) {
 			"10 [10,10]",
 			[]string{"holds 10 in east: no cluster that answers can take them"},
 		}, {
-			"I5: a destination that does not answer is none",
+			"I5: a destination that does not answer does not count",
 			allot.Limits{Desired: 5, MaxUnavailable: 5},
 			[]allot.Holding{dark(acked("east", 5, 5, 5)), acked("west", 0, 5, 5)},
 			"5 [5,5] 5 [5,5]",
 			[]string{"holds 5 in west: no cluster that answers can take them"},
 		}, {
-			"I5: what is unallocated elsewhere is kept, and maxUnavailable does not apply to it",
+			"I5: replicas unallocated elsewhere are kept, and maxUnavailable does not apply to them",
 			allot.Limits{Desired: 10, MaxSurge: 3, MaxUnavailable: 5},
 			[]allot.Holding{acked("east", 0, 7, 7), acked("west", 3, 3, 3)},
 			"7 [7,7] 3 [3,3]",
@@ -181,19 +181,19 @@ func TestTransfer(t *testing.T) {
 			"3 [3,3] 4 [4,6]",
 			[]string{"shrinks from 6 to 4 in west"},
 		}, {
-			"a maximum that was lowered waits for what another cluster may take",
+			"a maximum that was lowered waits for replicas that another cluster may take",
 			allot.Limits{Desired: 9, Barred: 1, MaxSurge: 1},
 			[]allot.Holding{acked("east", 4, 3, 3), acked("west", 4, 6, 6)},
 			"4 [3,4] 5 [5,6]",
 			[]string{"grows from 3 to 4 in east", "shrinks from 6 to 5 in west, holds 1 in west until 1 more is available in east"},
 		}, {
-			"a maximum of nothing empties",
+			"a maximum of 0 empties the cluster",
 			allot.Limits{Desired: 4, Barred: 4},
 			[]allot.Holding{acked("east", 0, 4, 4)},
 			"0 [0,4]",
 			[]string{"shrinks from 4 to 0 in east"},
 		}, {
-			"I5: what is lost is kept beside what is barred",
+			"I5: lost replicas are kept, besides those beyond a maximum",
 			allot.Limits{Desired: 10, Barred: 2, MaxUnavailable: 5},
 			[]allot.Holding{acked("east", 0, 4, 4), acked("west", 4, 6, 6)},
 			"2 [2,4] 6 [6,6]",
@@ -202,28 +202,28 @@ func TestTransfer(t *testing.T) {
 				"holds 2 in west: 2 would be missing, and no cluster can take them",
 			},
 		}, {
-			"an object that is scaled to nothing is emptied",
+			"an object that is scaled to 0 is emptied",
 			allot.Limits{},
 			[]allot.Holding{acked("east", 0, 6, 6), acked("west", 0, 4, 1)},
 			"0 [0,6] 0 [0,4]",
 			[]string{"shrinks from 6 to 0 in east", "shrinks from 4 to 0 in west"},
 		}, {
-			"a dark cluster keeps its grant, and what it may be running counts",
+			"a dark cluster keeps its grant, and the replicas that it may be running count",
 			allot.Limits{Desired: 10, MaxSurge: 1},
 			[]allot.Holding{dark(sent("east", 4, 5, 5, 5, 7)), acked("west", 6, 4, 4)},
 			"5 [5,7] 4 [4,4]",
 			[]string{
-				"keeps 5 of 4 in east: it does not answer",
-				"waits to grow from 4 to 6 in west: at most 11 may run in all, and 11 may be running",
+				"keeps 5 instead of 4 in east: it does not answer",
+				"waits to grow from 4 to 6 in west: at most 11 may run in total, and up to 11 may be running",
 			},
 		}, {
-			"what is frozen beyond the desired number does not keep others from their targets",
+			"frozen replicas beyond the desired number do not keep others from their targets",
 			allot.Limits{Desired: 5},
 			[]allot.Holding{dark(acked("east", 6, 6, 6)), acked("west", 2, 1, 1)},
 			"6 [6,6] 2 [1,2]",
 			[]string{"grows from 1 to 2 in west"},
 		}, {
-			"I8: at rest there is no step and no reason",
+			"I8: once nothing changes, there is no step and no reason",
 			allot.Limits{Desired: 10, MaxSurge: 3},
 			[]allot.Holding{acked("east", 6, 6, 6), acked("west", 4, 4, 1)},
 			"6 [6,6] 4 [4,4]",
@@ -235,7 +235,7 @@ func TestTransfer(t *testing.T) {
 			"4 [4,4] 0 [0,0]",
 			[]string{
 				"holds 4 in east until 4 more are available in west",
-				"waits to grow from 0 to 4 in west: at most 4 may run in all, and 4 may be running",
+				"waits to grow from 0 to 4 in west: at most 4 may run in total, and up to 4 may be running",
 			},
 		},
 	} {
@@ -258,18 +258,18 @@ func TestI06ADarkClusterNeitherGrowsNorShrinks(t *testing.T) {
 		dark, answers allot.Holding
 		want          string
 	}{
-		"it would shrink":                  {dark: acked("dark", 2, 6, 6), answers: acked("answers", 8, 8, 8), want: "6 [6,6] 8 [8,8]"},
-		"nothing of it is available":       {dark: acked("dark", 2, 6, 0), answers: acked("answers", 8, 8, 8), want: "6 [6,6] 8 [8,8]"},
-		"nothing is wanted of it":          {dark: acked("dark", 0, 6, 6), answers: acked("answers", 10, 10, 10), want: "6 [6,6] 10 [10,10]"},
-		"it has not acknowledged a shrink": {dark: sent("dark", 2, 4, 4, 4, 6), answers: acked("answers", 8, 8, 8), want: "4 [4,6] 8 [8,8]"},
-		"it would grow":                    {dark: acked("dark", 6, 2, 2), answers: acked("answers", 4, 4, 4), want: "2 [2,2] 4 [4,4]"},
+		"it would shrink":                    {dark: acked("dark", 2, 6, 6), answers: acked("answers", 8, 8, 8), want: "6 [6,6] 8 [8,8]"},
+		"none of its replicas are available": {dark: acked("dark", 2, 6, 0), answers: acked("answers", 8, 8, 8), want: "6 [6,6] 8 [8,8]"},
+		"no replicas are desired there":      {dark: acked("dark", 0, 6, 6), answers: acked("answers", 10, 10, 10), want: "6 [6,6] 10 [10,10]"},
+		"it has not acknowledged a shrink":   {dark: sent("dark", 2, 4, 4, 4, 6), answers: acked("answers", 8, 8, 8), want: "4 [4,6] 8 [8,8]"},
+		"it would grow":                      {dark: acked("dark", 6, 2, 2), answers: acked("answers", 4, 4, 4), want: "2 [2,2] 4 [4,4]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := allot.Limits{Desired: 10, MaxSurge: 10, MaxUnavailable: 10}
 			require.Equal(t, tt.want, grants(allot.Transfer(l, []allot.Holding{dark(tt.dark), tt.answers})))
 			lit := allot.Transfer(l, []allot.Holding{tt.dark, tt.answers})
-			require.True(t, lit[0].Changed, "with an answer it changes")
+			require.True(t, lit[0].Changed, "it changes if the cluster answers")
 		})
 	}
 }
@@ -301,11 +301,11 @@ func TestTransferProperties(t *testing.T) {
 			}
 			require.True(t, 0 <= s.Lower && s.Lower <= s.Replicas && s.Replicas <= s.Upper, "bounds hold the number: %+v", s)
 			require.True(t, s.Lower <= lower && s.Upper >= upper, "bounds widen until the member acknowledges: %+v", s)
-			require.True(t, min(n, max(h.Target, 0)) <= s.Replicas && s.Replicas <= max(n, h.Target), "a step goes towards its target")
+			require.True(t, min(n, max(h.Target, 0)) <= s.Replicas && s.Replicas <= max(n, h.Target), "a step goes toward its target")
 			require.Equal(t, s.Replicas != n, s.Changed, "I8: the same number is not written again")
 			require.False(t, h.Dark && s.Changed, "I6: a dark cluster keeps its grant")
-			require.False(t, owed > 0 && !place && s.Replicas < n, "I5: without a destination nothing shrinks but what is barred")
-			require.Equal(t, s.Changed || s.Replicas != max(h.Target, 0), s.Why != "", "what moves or waits has a reason")
+			require.False(t, owed > 0 && !place && s.Replicas < n, "I5: without a destination only replicas beyond a maximum are removed")
+			require.Equal(t, s.Changed || s.Replicas != max(h.Target, 0), s.Why != "", "replicas that move or wait have a reason")
 			wanted += max(h.Target, 0)
 			upperBefore, upperAfter = upperBefore+upper, upperAfter+s.Upper
 			servingBefore += max(min(lower, h.Available), 0)
@@ -313,7 +313,7 @@ func TestTransferProperties(t *testing.T) {
 		}
 		desired := max(l.Desired, 0)
 		most := max(desired, wanted) + max(l.MaxSurge, 0)
-		require.LessOrEqual(t, upperAfter, max(upperBefore, most), "I3: growth stays inside the surge")
+		require.LessOrEqual(t, upperAfter, max(upperBefore, most), "I3: growth stays within the surge")
 		least := owed
 		if wanted >= owed {
 			least -= max(l.MaxUnavailable, 0)

@@ -1,29 +1,46 @@
 package capi
 
 import (
+	"errors"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // Older versions of Cluster API serve only this one.
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
-// The parts of Cluster API's contract that the package uses. Module e2e/capi compares them with Cluster API's own constants and types.
+// The parts of Cluster API's contract for which its module of types has no constants.
 const (
-	// Group and Kind identify Clusters.
-	Group, Kind = "cluster.x-k8s.io", "Cluster"
 	// CRD is the name of the CustomResourceDefinition of Clusters.
-	CRD = "clusters." + Group
-	// ConditionInitialized is the condition that becomes True once the control plane can take requests. It stays True.
-	ConditionInitialized = "ControlPlaneInitialized"
-	// AnnotationPaused stops Cluster API's work on an object, like spec.paused of a Cluster.
-	AnnotationPaused = Group + "/paused"
-	// AnnotationMoved marks an object that clusterctl move deletes after copying it to another management cluster.
-	AnnotationMoved = "clusterctl." + Group + "/delete-for-move"
+	CRD = "clusters.cluster.x-k8s.io"
+	// annotationMoved marks an object that clusterctl move deletes after copying it to another management cluster.
+	annotationMoved = "clusterctl.cluster.x-k8s.io/delete-for-move"
 	// KubeconfigKey is the key of the kubeconfig in its Secret.
 	KubeconfigKey = "value"
 )
 
 // Versions returns the versions of Clusters that the package reads, preferred version first.
-func Versions() []string { return []string{"v1beta2", "v1beta1"} }
+func Versions() []string {
+	return []string{clusterv1.GroupVersion.Version, clusterv1beta1.GroupVersion.Version}
+}
+
+// AddToScheme adds the Go types of Versions to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	return errors.Join(clusterv1.AddToScheme(s), clusterv1beta1.AddToScheme(s))
+}
+
+// newCluster returns an empty Cluster of one of Versions.
+func newCluster(version string) client.Object {
+	if version == clusterv1beta1.GroupVersion.Version {
+		return &clusterv1beta1.Cluster{}
+	}
+	return &clusterv1.Cluster{}
+}
 
 // KubeconfigSecret returns the name of the Secret with the kubeconfig of a Cluster. It is in the Cluster's namespace.
 func KubeconfigSecret(cluster string) string { return cluster + "-kubeconfig" }
@@ -49,45 +66,45 @@ const (
 	Deleting Phase = "Deleting"
 )
 
-// PhaseOf returns the phase of a Cluster in one of Versions. A paused Cluster is not being deleted, whatever its deletion timestamp says:
+// phaseOf returns the phase of a Cluster of one of Versions. A paused Cluster is not being deleted, whatever its deletion timestamp says:
 // Cluster API does nothing while it is paused, and clusterctl moves paused Clusters.
-func PhaseOf(cluster *unstructured.Unstructured) Phase {
-	if cluster.GetDeletionTimestamp() != nil && !paused(cluster) {
+func phaseOf(cluster client.Object) Phase {
+	var paused, initialized bool
+	switch c := cluster.(type) {
+	case *clusterv1.Cluster:
+		paused = ptr.Deref(c.Spec.Paused, false)
+		initialized = report.IsConditionTrue(c.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
+	case *clusterv1beta1.Cluster:
+		paused = c.Spec.Paused
+		initialized = slices.ContainsFunc(c.Status.Conditions, func(condition clusterv1beta1.Condition) bool {
+			return condition.Type == clusterv1beta1.ControlPlaneInitializedCondition && condition.Status == corev1.ConditionTrue
+		})
+	}
+	for _, annotation := range []string{clusterv1.PausedAnnotation, annotationMoved} {
+		_, found := cluster.GetAnnotations()[annotation]
+		paused = paused || found
+	}
+	switch {
+	case cluster.GetDeletionTimestamp() != nil && !paused:
 		return Deleting
-	}
-	if initialized(cluster) {
+	case initialized:
 		return Provisioned
+	default:
+		return Waiting
 	}
-	return Waiting
 }
 
-func paused(cluster *unstructured.Unstructured) bool {
-	if spec, _, err := unstructured.NestedBool(cluster.Object, "spec", "paused"); err == nil && spec {
-		return true
-	}
-	_, annotated := cluster.GetAnnotations()[AnnotationPaused]
-	_, moved := cluster.GetAnnotations()[AnnotationMoved]
-	return annotated || moved
-}
-
-func initialized(cluster *unstructured.Unstructured) bool {
-	conditions, _, err := unstructured.NestedSlice(cluster.Object, "status", "conditions")
-	return err == nil && slices.ContainsFunc(conditions, func(c any) bool {
-		condition, ok := c.(map[string]any)
-		return ok && condition["type"] == ConditionInitialized && condition["status"] == "True"
-	})
-}
-
-// stripCluster drops everything that PhaseOf doesn't read.
+// stripCluster drops everything that phaseOf doesn't read.
 func stripCluster(o any) (any, error) {
-	u, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return o, nil
+	switch c := o.(type) {
+	case *clusterv1.Cluster:
+		c.ManagedFields = nil
+		c.Spec = clusterv1.ClusterSpec{Paused: c.Spec.Paused}
+		c.Status = clusterv1.ClusterStatus{Conditions: c.Status.Conditions}
+	case *clusterv1beta1.Cluster:
+		c.ManagedFields = nil
+		c.Spec = clusterv1beta1.ClusterSpec{Paused: c.Spec.Paused}
+		c.Status = clusterv1beta1.ClusterStatus{Conditions: c.Status.Conditions}
 	}
-	u.SetManagedFields(nil)
-	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions") // Without conditions it is Waiting.
-	pausedSpec, _, _ := unstructured.NestedBool(u.Object, "spec", "paused")        // Likewise, it is not paused.
-	u.Object["spec"] = map[string]any{"paused": pausedSpec}
-	u.Object["status"] = map[string]any{"conditions": conditions}
-	return u, nil
+	return o, nil
 }

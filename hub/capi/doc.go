@@ -4,6 +4,5 @@
 // served. Cluster API may therefore be installed, upgraded and removed while the hub runs. The package connects to no member: the kubeconfig
 // that Cluster API writes goes through the same checks and the same connection as any other, in hub/cluster.
 //
-// Clusters are read as unstructured objects, in the version that is served. The hub therefore doesn't depend on a version of Cluster API, and
-// its binary contains none of its modules. Module e2e/capi tests the reading with Cluster API's own types. See docs/decisions/0018.
+// Clusters are read with the Go types of Cluster API, in the version that is served. See docs/decisions/0018.
 package capi

@@ -7,8 +7,7 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
@@ -31,7 +30,8 @@ type Clusters struct {
 	phases  map[client.ObjectKey]Phase
 }
 
-// New returns the Clusters in the given namespaces of a hub. The hub's scheme must include CustomResourceDefinitions.
+// New returns the Clusters in the given namespaces of a hub. The hub's scheme must include CustomResourceDefinitions
+// and the types of AddToScheme.
 func New(hub cluster.Cluster, namespaces []string, changed func(context.Context, client.ObjectKey)) *Clusters {
 	return &Clusters{hub: hub, namespaces: namespaces, changed: changed, phases: map[client.ObjectKey]Phase{}}
 }
@@ -66,27 +66,23 @@ func (c *Clusters) Gone(ctx context.Context, key client.ObjectKey) (bool, error)
 	if version == "" || !slices.Contains(c.namespaces, key.Namespace) {
 		return false, nil
 	}
-	u := c.watch().New(version)
-	err := c.hub.GetAPIReader().Get(ctx, key, u)
+	live := newCluster(version)
+	err := c.hub.GetAPIReader().Get(ctx, key, live)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("get Cluster %s: %w", key, err)
 	}
-	return u.GetDeletionTimestamp() == nil, nil
+	return live.GetDeletionTimestamp() == nil, nil
 }
 
 // Start watches the Clusters while they are served.
 func (c *Clusters) Start(ctx context.Context) error {
-	return c.watch().Start(ctx)
-}
-
-func (c *Clusters) watch() crd.Watch {
-	return crd.Watch{
-		Hub: c.hub, CRD: CRD, Kind: schema.GroupKind{Group: Group, Kind: Kind}, Versions: Versions(), Namespaces: c.namespaces,
-		Transform: stripCluster, Served: c.reset, Seen: c.note, Synced: c.sync,
-	}
+	return crd.Watch[client.Object]{
+		Hub: c.hub, CRD: CRD, Kind: clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind).GroupKind(), Versions: Versions(), New: newCluster,
+		Namespaces: c.namespaces, Transform: stripCluster, Served: c.reset, Seen: c.observe, Synced: c.sync,
+	}.Start(ctx)
 }
 
 // reset forgets all Clusters, because they are read in a different version from now on.
@@ -106,14 +102,14 @@ func (c *Clusters) sync(ctx context.Context) {
 	c.changed(ctx, client.ObjectKey{})
 }
 
-// note stores the phase of a Cluster.
-func (c *Clusters) note(ctx context.Context, u *unstructured.Unstructured, exists bool) {
-	key := client.ObjectKeyFromObject(u)
+// observe stores the phase of a Cluster.
+func (c *Clusters) observe(ctx context.Context, o client.Object, exists bool) {
+	key := client.ObjectKeyFromObject(o)
 	c.mu.Lock()
 	before, had := c.phases[key]
 	var after Phase
 	if exists {
-		after = PhaseOf(u)
+		after = phaseOf(o)
 		c.phases[key] = after
 	} else {
 		delete(c.phases, key)

@@ -16,7 +16,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // errNamespaceTaken is reported in the status and doesn't cause a retry.
@@ -103,7 +103,7 @@ func (r *reconciler) leave(ctx context.Context, mc *fleetv1alpha1.MemberCluster)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete member cluster %s: %w", mc.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleted member cluster", "cluster", mc.Name, "reason", "Cluster API deletes the cluster")
+	ctrl.LoggerFrom(ctx).Info("Deleted member cluster", "cluster", mc.Name, "reason", "Cluster API is deleting the cluster")
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (r *reconciler) makeNamespace(ctx context.Context, mc *fleetv1alpha1.Member
 	if err := r.reader.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); err != nil {
 		return fmt.Errorf("get namespace %s: %w", namespace.Name, err)
 	}
-	if !mine(namespace, mc) {
+	if !isNamespaceOf(namespace, mc) {
 		return errNamespaceTaken
 	}
 	return nil // The cache was stale.
@@ -153,7 +153,7 @@ func (r *reconciler) ensure(ctx context.Context, cluster string, want object) er
 func (r *reconciler) drop(ctx context.Context, cluster string, have object) error {
 	s, uid := slotOf(have), have.GetUID()
 	err := r.client.Delete(ctx, have, client.Preconditions{UID: &uid})
-	if gone(err) {
+	if isGone(err) {
 		return nil
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ func (r *reconciler) forget(ctx context.Context, live *fleetv1alpha1.MemberWork)
 // release deletes the namespace and removes the MemberCluster's finalizer. It returns false if the finalizer is already gone.
 func (r *reconciler) release(ctx context.Context, o observed, mc *fleetv1alpha1.MemberCluster) (bool, error) {
 	if ns := o.namespace; ns != nil && ns.DeletionTimestamp.IsZero() {
-		if err := r.client.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}); err != nil && !gone(err) {
+		if err := r.client.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}); err != nil && !isGone(err) {
 			return false, fmt.Errorf("delete namespace %s: %w", ns.Name, err)
 		}
 	}
@@ -196,5 +196,5 @@ func (r *reconciler) release(ctx context.Context, o observed, mc *fleetv1alpha1.
 	return true, nil
 }
 
-// gone reports whether the object to delete no longer exists. A conflict means that another object has its name.
-func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+// isGone reports whether the object to delete no longer exists. A conflict means that another object has its name.
+func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

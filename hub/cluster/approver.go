@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 const (
@@ -68,8 +68,8 @@ func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		ctrl.LoggerFrom(ctx).V(1).Info("Delayed certificate request", "name", csr.Name, "reason", "RateLimited", "after", wait)
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	cluster, yes := ours(csr)
-	if !yes {
+	cluster, ok := memberRequest(csr)
+	if !ok {
 		if taken, err := a.taken(ctx, csr); err != nil || !taken {
 			return ctrl.Result{}, err
 		}
@@ -190,7 +190,7 @@ func (a *approver) bind(ctx context.Context, k requestFacts, v outcome) error {
 	}
 	if v.bootstrap && k.account.Annotations[annotationSpent] == "" {
 		if k.lease == nil {
-			return fmt.Errorf("mark the join token of member cluster %s as spent: its Lease is not there yet", k.cluster.Name)
+			return fmt.Errorf("mark the join token of member cluster %s as spent: its Lease does not exist yet", k.cluster.Name)
 		}
 		next := k.account.DeepCopy()
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, annotationSpent, k.lease.ResourceVersion)

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 // silent records no events.
@@ -33,7 +33,7 @@ func TestRequestersAreRateLimited(t *testing.T) {
 	for range requestsBurst {
 		require.Zero(t, a.wait("kruise:member:west"))
 	}
-	require.Equal(t, requestsEvery, a.wait("kruise:member:west"), "requests beyond the burst wait")
+	require.Equal(t, requestsEvery, a.wait("kruise:member:west"), "requests beyond the burst have to wait")
 	require.Zero(t, a.wait("kruise:member:east"), "and do not use up another member's limit")
 	clk.SetTime(noon.Add(requestsEvery))
 	require.Zero(t, a.wait("kruise:member:west"))
@@ -47,14 +47,14 @@ func TestNonMembersShareOneLimit(t *testing.T) {
 		require.Zero(t, a.wait(name(i)))
 	}
 	require.Equal(t, requestsEvery, a.wait("another user"))
-	require.Len(t, a.bucket, 1, "the table does not grow with names that requesters choose")
+	require.Len(t, a.bucket, 1, "the number of buckets does not grow with names that requesters choose")
 }
 
 // TestAttack04RequestsOfOthersTakeNoMemory and TestAttack04RateLimitComesFirst: a user who may create certificate requests creates many large
 // ones.
 func TestAttack04RequestsOfOthersTakeNoMemory(t *testing.T) {
 	t.Parallel()
-	a := proper(t)
+	a := validRequest(t)
 	own := a.build(t)
 	kept, err := stripRequest(own.DeepCopy())
 	require.NoError(t, err)
@@ -68,12 +68,12 @@ func TestAttack04RequestsOfOthersTakeNoMemory(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, kept.(*certificatesv1.CertificateSigningRequest).Size(), 100)
 	require.Equal(t, "csr-bob", kept.(*certificatesv1.CertificateSigningRequest).Name)
-	require.False(t, relevant(kept.(*certificatesv1.CertificateSigningRequest)), "it is still ignored")
+	require.False(t, relevant(kept.(*certificatesv1.CertificateSigningRequest)), "a stripped request is still ignored")
 }
 
 func TestAttack04RateLimitComesFirst(t *testing.T) {
 	t.Parallel()
-	a := proper(t)
+	a := validRequest(t)
 	a.template.Subject = pkix.Name{CommonName: "bob"}
 	csr := a.build(t) // It has the name of a member's request.
 	scheme := runtime.NewScheme()
@@ -119,19 +119,19 @@ func TestRequestsOfOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		change func(*ask)
+		change func(*requestCase)
 		denied bool
 	}{
-		{"one whose name only begins like ours", func(a *ask) { a.csr.Name = "fleet-dashboard" }, false},
-		{"one of another signer under a member's name", func(a *ask) { a.csr.Spec.SignerName = "example.com/signer" }, false},
-		{"but not one that uses the name of a member's request", func(*ask) {}, true},
-		{"nor bytes under that name that are no request", func(a *ask) {
+		{"a request whose name only has our prefix is ignored", func(a *requestCase) { a.csr.Name = "fleet-dashboard" }, false},
+		{"a request for another signer with a member's name is ignored", func(a *requestCase) { a.csr.Spec.SignerName = "example.com/signer" }, false},
+		{"a request with the name of a member's request is denied", func(*requestCase) {}, true},
+		{"an invalid request with the name of a member's request is denied", func(a *requestCase) {
 			a.wrap = func([]byte) []byte { return []byte("x") }
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			a := proper(t)
+			a := validRequest(t)
 			a.template.Subject = pkix.Name{CommonName: "bob", Organization: []string{"developers"}}
 			c.change(a)
 			csr := a.build(t)

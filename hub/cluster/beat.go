@@ -19,7 +19,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // hubOwner is the value of the cluster label on the hub's own Lease, so that one selector covers it and the members' Leases. No MemberCluster
@@ -59,14 +59,14 @@ func (b *beat) Start(ctx context.Context) error {
 			return nil
 		case <-ticker.C():
 		}
-		was := blind
+		before := blind
 		blind = b.tracker.Blind(b.clock.Now())
 		state, value := "Sees", 0.0
 		if blind {
 			state, value = "Blind", 1
 		}
 		b.meters.blind.Set(value)
-		if was != blind {
+		if before != blind {
 			log.Info("Changed whether the hub sees its own renewals", "state", state)
 		}
 	}
@@ -106,11 +106,11 @@ func (l *listener) Create(context.Context, event.CreateEvent, queue) {}
 
 // Update forwards a renewal to the tracker.
 func (l *listener) Update(_ context.Context, e event.UpdateEvent, q queue) {
-	was, is := e.ObjectOld.(*coordinationv1.Lease), e.ObjectNew.(*coordinationv1.Lease)
-	if is.Spec.RenewTime == nil || (was.Spec.RenewTime != nil && was.Spec.RenewTime.Equal(is.Spec.RenewTime)) {
+	before, after := e.ObjectOld.(*coordinationv1.Lease), e.ObjectNew.(*coordinationv1.Lease)
+	if after.Spec.RenewTime == nil || (before.Spec.RenewTime != nil && before.Spec.RenewTime.Equal(after.Spec.RenewTime)) {
 		return
 	}
-	cluster, own := ownerOf(is)
+	cluster, own := ownerOf(after)
 	switch {
 	case own:
 		for _, changed := range l.tracker.Own(l.clock.Now()) {

@@ -52,7 +52,7 @@ func TestListener(t *testing.T) {
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 0), ObjectNew: lease("fleet-east", "member", 0)}, q)
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 1), ObjectNew: lease("fleet-east", "member", 1)}, q)
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "other", 1), ObjectNew: lease("fleet-east", "other", 2)}, q)
-	require.Equal(t, LivenessUnknown, liveness(), "a resync, or another Lease, is no renewal")
+	require.Equal(t, LivenessUnknown, liveness(), "a resync or another Lease is not a renewal")
 	require.Empty(t, drained(q))
 
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 2), ObjectNew: lease("fleet-east", "member", 1)}, q)

@@ -8,7 +8,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/capi"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // Reasons of the condition Provisioned, and of CredentialValid while that prevents the hub from connecting.
@@ -56,9 +56,9 @@ func mayConnect(o observed) bool {
 	return !made || hasJoined(o.mc) || o.provision == capi.Provisioned
 }
 
-// doomed reports whether the status says that Cluster API is deleting the cluster that has joined. A deletion can't be undone, so this stays
-// true when the Cluster is gone too. Only the written status counts, because the hub may restart while the Cluster goes away.
-func doomed(mc *fleetv1alpha1.MemberCluster) bool {
+// clusterDeleted reports whether the status says that Cluster API is deleting the cluster that has joined. A deletion can't be undone, so
+// this stays true when the Cluster is gone too. Only the written status counts, because the hub may restart while the Cluster goes away.
+func clusterDeleted(mc *fleetv1alpha1.MemberCluster) bool {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionProvisioned)
 	if _, made := clusterOf(mc); !made || c == nil || c.Reason != ReasonClusterDeleting {
 		return false
@@ -74,32 +74,34 @@ func provision(o observed) finding {
 		return finding{}
 	}
 	phase := o.provision
-	if doomed(o.mc) {
+	if clusterDeleted(o.mc) {
 		phase = capi.Deleting
 	}
 	switch phase {
 	case capi.NotAllowed:
-		return no(ReasonNamespaceNotAllowed, "The hub reads no Clusters of Cluster API in namespace "+key.Namespace+
+		return conditionFalse(ReasonNamespaceNotAllowed, "The hub does not read Clusters of Cluster API in namespace "+key.Namespace+
 			": add it to clusterAPI.namespaces of the hub's chart")
 	case capi.NotServed:
-		return no(ReasonClusterAPINotServed, fmt.Sprintf("The hub's cluster does not serve %s in one of the versions %q: install Cluster API, "+
-			"and the hub goes on by itself", capi.CRD, capi.Versions()))
+		return conditionFalse(ReasonClusterAPINotServed, fmt.Sprintf("The hub's cluster does not serve %s in any of the versions %q: install Cluster API, "+
+			"and the hub continues by itself", capi.CRD, capi.Versions()))
 	case capi.NotFound:
-		return no(ReasonClusterNotFound, fmt.Sprintf("Cluster %s does not exist: create it; or delete this MemberCluster, if the cluster is gone", key))
+		return conditionFalse(ReasonClusterNotFound, fmt.Sprintf(
+			"Cluster %s does not exist: create it, or delete this MemberCluster if the cluster is gone", key))
 	case capi.Waiting:
-		return no(ReasonWaitingForCluster, fmt.Sprintf("The control plane of Cluster %s is not initialized yet: kubectl -n %s describe cluster %s shows why",
+		return conditionFalse(ReasonWaitingForCluster, fmt.Sprintf(
+			"The control plane of Cluster %s is not initialized yet: kubectl -n %s describe cluster %s shows why",
 			key, key.Namespace, key.Name))
 	case capi.Provisioned:
-		return yes(ReasonProvisioned, fmt.Sprintf("The control plane of Cluster %s is initialized", key))
+		return conditionTrue(ReasonProvisioned, fmt.Sprintf("The control plane of Cluster %s is initialized", key))
 	case capi.Deleting:
-		return no(ReasonClusterDeleting, fmt.Sprintf("Cluster %s is being deleted", key))
+		return conditionFalse(ReasonClusterDeleting, fmt.Sprintf("Cluster %s is being deleted", key))
 	case capi.Unread:
 	}
 	// After a restart the previous state stays until Clusters are read.
 	if c := report.GetCondition(o.mc.Status.Conditions, fleetv1alpha1.ConditionProvisioned); c != nil {
 		return finding{c.Status, c.Reason, c.Message}
 	}
-	return unknown(ReasonChecking, "The hub reads Cluster "+key.String())
+	return conditionUnknown(ReasonChecking, "The hub is reading Cluster "+key.String())
 }
 
 // readProvision reads the state of a member that Cluster API created. Whether a Cluster that was being deleted is gone is read from the
@@ -110,7 +112,7 @@ func (r *reconciler) readProvision(ctx context.Context, o *observed) (err error)
 		return nil
 	}
 	o.provision = r.clusters.Phase(key)
-	if !o.mc.DeletionTimestamp.IsZero() && doomed(o.mc) && o.provision != capi.Deleting && o.provision != capi.Unread {
+	if !o.mc.DeletionTimestamp.IsZero() && clusterDeleted(o.mc) && o.provision != capi.Deleting && o.provision != capi.Unread {
 		o.gone, err = r.clusters.Gone(ctx, key)
 	}
 	return err
@@ -124,7 +126,7 @@ func (r *reconciler) byCluster(fire func(string)) func(context.Context, client.O
 			return // The cache has not started. Its start enqueues all clusters.
 		}
 		for i := range all.Items {
-			if of, made := clusterOf(&all.Items[i]); made && (of == key || key == client.ObjectKey{}) {
+			if ref, made := clusterOf(&all.Items[i]); made && (ref == key || key == client.ObjectKey{}) {
 				fire(all.Items[i].Name)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
-	"sync"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,13 +14,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/capi"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -57,56 +57,50 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: flotilla-hub-cl
 subjects: [{kind: ServiceAccount, name: flotilla-hub, namespace: flotilla-system}]
 `
 
-// clusterCRD returns the CRD of Clusters as Cluster API installs it, in the version of e2e/capi.
-var clusterCRD = sync.OnceValues(func() (string, error) {
-	download := exec.Command("go", "mod", "download", "-json", "sigs.k8s.io/cluster-api")
-	download.Dir = "../../e2e/capi"
-	out, err := download.Output()
-	if err != nil {
-		return "", err
-	}
-	var module struct{ Dir string }
-	err = json.Unmarshal(out, &module)
-	return filepath.Join(module.Dir, "core", "config", "crd", "bases", "cluster.x-k8s.io_clusters.yaml"), err
-})
-
+// installClusterAPI installs the CRD of Clusters as Cluster API does, in the version whose Go types the hub reads.
 func (h *hub) installClusterAPI(t *testing.T) {
 	t.Helper()
-	path, err := clusterCRD()
+	version, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", "sigs.k8s.io/cluster-api/api").Output()
 	require.NoError(t, err)
-	h.apply(t, readFile(t, path))
+	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "sigs.k8s.io/cluster-api@"+strings.TrimSpace(string(version)))
+	download.Dir = t.TempDir() // In this module it would add to go.sum.
+	out, err := download.Output()
+	require.NoError(t, err)
+	var module struct{ Dir string }
+	require.NoError(t, json.Unmarshal(out, &module))
+	h.apply(t, readFile(t, filepath.Join(module.Dir, "core", "config", "crd", "bases", "cluster.x-k8s.io_clusters.yaml")))
 }
 
 // provisions creates a Cluster like a user of Cluster API, with the finalizer that Cluster API adds.
-func (h *hub) provisions(t *testing.T, name string) *unstructured.Unstructured {
+func (h *hub) provisions(t *testing.T, name string) *clusterv1.Cluster {
 	t.Helper()
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": capi.Group + "/v1beta2", "kind": capi.Kind,
-		"metadata": map[string]any{"namespace": "team-a", "name": name, "finalizers": []any{"cluster.cluster.x-k8s.io"}},
-		"spec": map[string]any{
-			"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DockerCluster", "name": name},
-		},
-	}}
-	require.Eventually(t, func() bool { return h.Create(t.Context(), u.DeepCopy()) == nil }, settleTimeout, look)
-	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(u), u))
-	return u
+	cluster := &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name, Finalizers: []string{clusterv1.ClusterFinalizer}},
+		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: clusterv1.GroupVersionInfrastructure.Group, Kind: "DockerCluster", Name: name,
+		}},
+	}
+	require.Eventually(t, func() bool { return h.Create(t.Context(), cluster.DeepCopy()) == nil }, settleTimeout, look)
+	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster))
+	return cluster
 }
 
 // initialized sets the status of a Cluster like Cluster API does when its control plane is usable.
-func (h *hub) initialized(t *testing.T, u *unstructured.Unstructured) {
+func (h *hub) initialized(t *testing.T, cluster *clusterv1.Cluster) {
 	t.Helper()
-	testkit.ChangeStatus(t, h.Client, u, func(u *unstructured.Unstructured) {
-		u.Object["status"] = map[string]any{"conditions": []any{map[string]any{
-			"type": capi.ConditionInitialized, "status": "True", "reason": "Initialized", "message": "", "lastTransitionTime": "2026-01-02T12:00:00Z",
-		}}}
+	testkit.ChangeStatus(t, h.Client, cluster, func(c *clusterv1.Cluster) {
+		c.Status.Conditions = []metav1.Condition{{
+			Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue,
+			Reason: clusterv1.ClusterControlPlaneInitializedReason, LastTransitionTime: metav1.Now(),
+		}}
 	})
 }
 
 // removed removes a Cluster that is being deleted, like Cluster API does when its machines are gone.
-func (h *hub) removed(t *testing.T, u *unstructured.Unstructured) {
+func (h *hub) removed(t *testing.T, cluster *clusterv1.Cluster) {
 	t.Helper()
-	testkit.Change(t, h.Client, u, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
-	h.awaitGone(t, u)
+	testkit.Change(t, h.Client, cluster, func(c *clusterv1.Cluster) { c.Finalizers = nil })
+	h.awaitGone(t, cluster)
 }
 
 // acceptMade creates a MemberCluster for the Cluster with that name.
@@ -179,9 +173,7 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	h.awaitCredential(t, "berlin", ReasonKubeconfigValid)
 
 	// A Cluster that is paused, as by clusterctl move, is no reason to leave.
-	testkit.Change(t, h.Client, berlin, func(u *unstructured.Unstructured) {
-		require.NoError(t, unstructured.SetNestedField(u.Object, true, "spec", "paused"))
-	})
+	testkit.Change(t, h.Client, berlin, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
 	require.NoError(t, h.Delete(t.Context(), berlin))
 	h.setAccepted(t, "berlin", false)
 	h.awaitPhase(t, "berlin", fleetv1alpha1.ClusterPending)
@@ -190,7 +182,7 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	h.awaitProvision(t, "berlin", ReasonProvisioned)
 
 	// The Cluster is deleted. The member leaves, in an orderly way while it answers.
-	testkit.Change(t, h.Client, berlin, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "paused") })
+	testkit.Change(t, h.Client, berlin, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	h.awaitLeaving(t, "berlin")
 	h.awaitEvent(t, "MemberCluster", "berlin", EventClusterDeleting)
 	require.NoError(t, reportConditions(t.Context(), h, "berlin", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
@@ -232,9 +224,9 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	require.NoError(t, h.Create(t.Context(), kubeconfig("paris", token)))
 	h.acceptMade(t, "paris")
 	h.awaitReason(t, "paris", fleetv1alpha1.ConditionReady, ReasonReady)
-	for _, u := range []*unstructured.Unstructured{paris, rome} {
-		testkit.Change(t, h.Client, u, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
-		require.NoError(t, h.Delete(t.Context(), u))
+	for _, cluster := range []*clusterv1.Cluster{paris, rome} {
+		testkit.Change(t, h.Client, cluster, func(c *clusterv1.Cluster) { c.Finalizers = nil })
+		require.NoError(t, h.Delete(t.Context(), cluster))
 	}
 	h.awaitProvision(t, "paris", ReasonClusterNotFound)
 	require.NoError(t, h.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: capi.CRD}}))

@@ -9,8 +9,8 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/capi"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // made turns w into a member that Cluster API created, whose Cluster is in a phase.
@@ -23,20 +23,20 @@ func made(w *world, phase capi.Phase) *world {
 
 // making returns a member created by Cluster API that has not joined yet.
 func making(phase capi.Phase) *world {
-	w := made(settled().new(), phase)
+	w := made(settled().notJoined(), phase)
 	w.mc.Status.Conditions = nil
 	return w
 }
 
-// saw sets the condition that an earlier reconcile wrote.
-func (w *world) saw(reason string, generation int64) *world {
+// withProvisioned sets the condition that an earlier reconcile wrote.
+func (w *world) withProvisioned(reason string, generation int64) *world {
 	w.mc.Status.Conditions = report.SetCondition(w.mc.Status.Conditions, metav1.Condition{
 		Type: fleetv1alpha1.ConditionProvisioned, Status: metav1.ConditionFalse, Reason: reason, Message: "as before", ObservedGeneration: generation,
 	}, noon)
 	return w
 }
 
-func (w *world) isGone() *world {
+func (w *world) withoutCluster() *world {
 	w.gone = true
 	return w
 }
@@ -45,7 +45,7 @@ func TestClustersOfClusterAPI(t *testing.T) {
 	t.Parallel()
 	type want struct {
 		connect, leave, release bool
-		// reason is the reason of Provisioned, credential that of CredentialValid, and ready that of Ready.
+		// reason, credential and ready are the reasons of Provisioned, CredentialValid and Ready.
 		reason, credential, ready string
 		tombstone                 bool
 		events                    []string
@@ -57,36 +57,36 @@ func TestClustersOfClusterAPI(t *testing.T) {
 		want  want
 	}{
 		{
-			"nothing is connected before Clusters were read", making(capi.Unread),
+			"no connection before Clusters are read", making(capi.Unread),
 			want{reason: ReasonChecking, credential: ReasonChecking, ready: ReasonChecking},
 		},
 		{
-			"nor while Cluster API is not installed", making(capi.NotServed),
+			"no connection while Cluster API is not installed", making(capi.NotServed),
 			want{reason: ReasonClusterAPINotServed, credential: ReasonClusterAPINotServed, ready: ReasonClusterAPINotServed},
 		},
 		{
-			"nor in a namespace that the chart does not list", making(capi.NotAllowed),
+			"no connection in a namespace that the chart does not list", making(capi.NotAllowed),
 			want{reason: ReasonNamespaceNotAllowed, credential: ReasonNamespaceNotAllowed, ready: ReasonNamespaceNotAllowed},
 		},
 		{
-			"nor before the Cluster exists", making(capi.NotFound),
+			"no connection before the Cluster exists", making(capi.NotFound),
 			want{reason: ReasonClusterNotFound, credential: ReasonClusterNotFound, ready: ReasonClusterNotFound},
 		},
 		{
-			"nor before its control plane is initialized", making(capi.Waiting),
+			"no connection before the control plane is initialized", making(capi.Waiting),
 			want{reason: ReasonWaitingForCluster, credential: ReasonWaitingForCluster, ready: ReasonWaitingForCluster},
 		},
 		{
-			"one that is provisioned is connected", making(capi.Provisioned),
+			"a provisioned Cluster is connected", making(capi.Provisioned),
 			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
 		},
 		{
-			"one that is deleted before it joined is left alone: whoever made the MemberCluster deletes it",
-			making(capi.Deleting).saw(ReasonClusterDeleting, 1),
+			"a Cluster that is deleted before it joined is left to whoever created the MemberCluster",
+			making(capi.Deleting).withProvisioned(ReasonClusterDeleting, 1),
 			want{reason: ReasonClusterDeleting, credential: ReasonClusterDeleting, ready: ReasonClusterDeleting},
 		},
 		{
-			"a new Cluster of that name counts for a member that has not joined", making(capi.Provisioned).saw(ReasonClusterDeleting, 1),
+			"a new Cluster of that name counts for a member that has not joined", making(capi.Provisioned).withProvisioned(ReasonClusterDeleting, 1),
 			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
 		},
 		{
@@ -94,36 +94,36 @@ func TestClustersOfClusterAPI(t *testing.T) {
 			want{connect: true, reason: ReasonClusterNotFound, credential: ReasonChecking, ready: ReasonChecking},
 		},
 		{
-			"and without Cluster API", made(settled(), capi.NotServed),
+			"a member that has joined stays connected without Cluster API", made(settled(), capi.NotServed),
 			want{connect: true, reason: ReasonClusterAPINotServed, credential: ReasonChecking, ready: ReasonChecking},
 		},
 		{
-			"after a restart the former state holds until Clusters are read", made(settled(), capi.Unread).saw(ReasonProvisioned, 1),
+			"after a restart the previous state holds until Clusters are read", made(settled(), capi.Unread).withProvisioned(ReasonProvisioned, 1),
 			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
 		},
 		{
-			"that its Cluster is deleted is written first", made(settled(), capi.Deleting),
+			"a deletion of the Cluster is written to the status first", made(settled(), capi.Deleting),
 			want{connect: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking, events: deleting},
 		},
 		{
-			"then the member leaves", made(settled(), capi.Deleting).saw(ReasonClusterDeleting, 1),
+			"after that the member leaves", made(settled(), capi.Deleting).withProvisioned(ReasonClusterDeleting, 1),
 			want{connect: true, leave: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking},
 		},
 		{
-			"also when the hub was away until the Cluster was gone", made(settled(), capi.NotFound).saw(ReasonClusterDeleting, 1),
+			"the member leaves even if the hub was down until the Cluster was gone", made(settled(), capi.NotFound).withProvisioned(ReasonClusterDeleting, 1),
 			want{connect: true, leave: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking},
 		},
 		{
-			"and when another Cluster has its name", made(settled(), capi.Provisioned).saw(ReasonClusterDeleting, 1),
+			"the member leaves even if another Cluster has the name", made(settled(), capi.Provisioned).withProvisioned(ReasonClusterDeleting, 1),
 			want{connect: true, leave: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking},
 		},
 		{
-			"what was written of another spec does not count", made(settled(), capi.Provisioned).saw(ReasonClusterDeleting, 0),
+			"a condition of another generation does not count", made(settled(), capi.Provisioned).withProvisioned(ReasonClusterDeleting, 0),
 			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
 		},
 		{
-			"a hub without its epoch lets nobody leave", func() *world {
-				w := made(settled(), capi.Deleting).saw(ReasonClusterDeleting, 1)
+			"no member leaves while the hub has no epoch", func() *world {
+				w := made(settled(), capi.Deleting).withProvisioned(ReasonClusterDeleting, 1)
 				w.lost = true
 				return w
 			}(),
@@ -131,28 +131,28 @@ func TestClustersOfClusterAPI(t *testing.T) {
 		},
 		{
 			"a cluster that is not accepted stays as it is", func() *world {
-				w := made(settled(), capi.Deleting).saw(ReasonClusterDeleting, 1)
+				w := made(settled(), capi.Deleting).withProvisioned(ReasonClusterDeleting, 1)
 				w.mc.Spec.Accepted = false
 				return w
 			}(),
 			want{reason: ReasonClusterDeleting, credential: ReasonNotAccepted, ready: ReasonNotAccepted},
 		},
 		{
-			"while it leaves, the member is asked to withdraw", made(settled(), capi.Deleting).leavingSince(time.Minute).saw(ReasonClusterDeleting, 0),
+			"while it leaves, the member is asked to withdraw", made(settled(), capi.Deleting).leavingSince(time.Minute).withProvisioned(ReasonClusterDeleting, 0),
 			want{connect: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving}},
 		},
 		{
-			"a member whose cluster is gone is not waited for",
-			made(settled(), capi.NotFound).leavingSince(time.Minute).saw(ReasonClusterDeleting, 0).isGone(),
+			"the hub does not wait for a member whose cluster is gone",
+			made(settled(), capi.NotFound).leavingSince(time.Minute).withProvisioned(ReasonClusterDeleting, 0).withoutCluster(),
 			want{release: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving, EventLeft}},
 		},
 		{
-			"one that does not answer in time leaves no tombstone, because nobody will follow it",
-			made(settled(), capi.Deleting).leavingSince(time.Hour).saw(ReasonClusterDeleting, 0),
+			"a deleted cluster that does not answer in time leaves no tombstone",
+			made(settled(), capi.Deleting).leavingSince(time.Hour).withProvisioned(ReasonClusterDeleting, 0),
 			want{release: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving, EventLeft}},
 		},
 		{
-			"one whose Cluster is only missing leaves a tombstone", made(settled(), capi.NotFound).leavingSince(time.Hour),
+			"a member whose Cluster is only missing leaves a tombstone", made(settled(), capi.NotFound).leavingSince(time.Hour),
 			want{release: true, tombstone: true, reason: ReasonClusterNotFound, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving, EventTombstone}},
 		},
 	} {
@@ -185,10 +185,10 @@ func TestOtherMembersHaveNoCluster(t *testing.T) {
 		next, _ := status(w.observed, plan(w.observed, noon), applied{}, noon)
 		require.Nil(t, report.GetCondition(next.Conditions, fleetv1alpha1.ConditionProvisioned))
 	}
-	w := push(settled()).saw(ReasonClusterDeleting, 1)
-	require.False(t, plan(w.observed, noon).leave, "a condition of a former reference does not count")
+	w := push(settled()).withProvisioned(ReasonClusterDeleting, 1)
+	require.False(t, plan(w.observed, noon).leave, "a condition of a previous reference does not count")
 	next, _ := status(w.observed, planned{}, applied{}, noon)
-	require.Nil(t, report.GetCondition(next.Conditions, fleetv1alpha1.ConditionProvisioned), "and is removed")
+	require.Nil(t, report.GetCondition(next.Conditions, fleetv1alpha1.ConditionProvisioned), "a condition of a previous reference is removed")
 }
 
 func TestTheKubeconfigIsClusterAPIs(t *testing.T) {
@@ -198,7 +198,7 @@ func TestTheKubeconfigIsClusterAPIs(t *testing.T) {
 	require.Equal(t, fleetv1alpha1.SecretKeyRef{Namespace: "team-a", Name: "east-kubeconfig", Key: "value"}, at.secret)
 	stone := map[string]string{}
 	writeAccess(stone, mc)
-	require.Equal(t, "east-kubeconfig", stone[stoneSecretName], "a tombstone leads to the same Secret")
+	require.Equal(t, "east-kubeconfig", stone[stoneSecretName], "a tombstone names the same Secret")
 	require.NotContains(t, stone, link.TombstoneCluster)
 }
 
@@ -210,12 +210,12 @@ func TestNamespacesOfReferences(t *testing.T) {
 		push    fleetv1alpha1.PushAccess
 		want    string
 	}{
-		{"a Cluster where the chart allows it", []string{"team-a"}, fleetv1alpha1.PushAccess{CAPIClusterRef: &fleetv1alpha1.CAPIClusterRef{Namespace: "team-a", Name: "x"}}, ""},
+		{"a Cluster in an allowed namespace", []string{"team-a"}, fleetv1alpha1.PushAccess{CAPIClusterRef: &fleetv1alpha1.CAPIClusterRef{Namespace: "team-a", Name: "x"}}, ""},
 		{
-			"a Cluster elsewhere",
+			"a Cluster in another namespace",
 			[]string{"team-a"},
 			fleetv1alpha1.PushAccess{CAPIClusterRef: &fleetv1alpha1.CAPIClusterRef{Namespace: "team-b", Name: "x"}},
-			`spec.push.capiClusterRef.namespace: Invalid value: "team-b": the hub reads Clusters and their kubeconfigs in namespaces ["team-a"] only: add it to clusterAPI.namespaces`,
+			`spec.push.capiClusterRef.namespace: Invalid value: "team-b": the hub reads Clusters and their kubeconfigs only in namespaces ["team-a"]: add it to clusterAPI.namespaces`,
 		},
 		{
 			"a Cluster in the hub's namespace, which is for Secrets", nil,

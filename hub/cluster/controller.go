@@ -32,9 +32,10 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/capi"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // Options configures Setup. All fields without a default are required.
@@ -257,7 +258,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: report.Sooner(p.recheck, later)}, nil
+	return ctrl.Result{RequeueAfter: timing.Sooner(p.recheck, later)}, nil
 }
 
 // report writes the hub's part of the status if it changed, and then records events. It returns how soon counts that may wait must be
@@ -281,10 +282,10 @@ func (r *reconciler) report(ctx context.Context, o observed, p planned, a applie
 func (r *reconciler) writeStatus(
 	ctx context.Context, mc *fleetv1alpha1.MemberCluster, next fleetv1alpha1.MemberClusterStatus, now time.Time,
 ) (later time.Duration, err error) {
-	key, was := client.ObjectKeyFromObject(mc), hubPart(mc.Status)
-	changed := !equality.Semantic.DeepEqual(next, was)
-	was.Rows = next.Rows
-	countsOnly := mc.DeletionTimestamp.IsZero() && equality.Semantic.DeepEqual(next, was)
+	key, current := client.ObjectKeyFromObject(mc), hubPart(mc.Status)
+	changed := !equality.Semantic.DeepEqual(next, current)
+	current.Rows = next.Rows
+	countsOnly := mc.DeletionTimestamp.IsZero() && equality.Semantic.DeepEqual(next, current)
 	if write, later := r.throttle.Due(key, changed, countsOnly, now); !write {
 		return later, nil
 	}

@@ -1,7 +1,7 @@
 package cluster
 
 import (
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 // Reasons of events on a MemberCluster.
@@ -36,23 +36,23 @@ const (
 	EventRequestDenied = "RequestDenied"
 )
 
-func joined() event.Event {
+func joinedEvent() event.Event {
 	return event.Normal(EventJoined, "Join", "The member is ready")
 }
 
-func unreachable(why string) event.Event {
+func unreachableEvent(why string) event.Event {
 	return event.Warning(EventUnreachable, "Watch", "%s", why)
 }
 
-func recovered() event.Event {
+func recoveredEvent() event.Event {
 	return event.Normal(EventRecovered, "Watch", "The member renews its Lease again")
 }
 
-func leaving(rows int, policy string) event.Event {
-	return event.Normal(EventLeaving, "Leave", "Withdrawing %d rows with policy %s", rows, policy)
+func leavingEvent(rows int, policy string) event.Event {
+	return event.Normal(EventLeaving, "Leave", "Withdrawing all rows (%d) with policy %s", rows, policy)
 }
 
-func left() event.Event {
+func leftEvent() event.Event {
 	return event.Normal(EventLeft, "Leave", "Nothing of this hub is left in the member")
 }
 
@@ -60,16 +60,16 @@ func clusterDeleting(what string) event.Event {
 	return event.Normal(EventClusterDeleting, "Watch", "%s", what)
 }
 
-func released(why string) event.Event {
-	return event.Normal(EventLeft, "Leave", "The hub does not wait for the member any more: %s", why)
+func releasedEvent(why string) event.Event {
+	return event.Normal(EventLeft, "Leave", "The hub no longer waits for the member: %s", why)
 }
 
 func tombstoneLeft(name string) event.Event {
-	return event.Warning(EventTombstone, "Leave", "The member did not answer in time; it follows ConfigMap %s when it is back", name)
+	return event.Warning(EventTombstone, "Leave", "The member did not answer in time; it follows ConfigMap %s once it is back", name)
 }
 
 func tombstoneWaits(why string) event.Event {
-	return event.Warning(EventTombstoneWaits, "Leave", "The hub connects to the member until it has followed this ConfigMap, or this is deleted: %s", why)
+	return event.Warning(EventTombstoneWaits, "Leave", "The hub connects to the member until it has followed this ConfigMap or the ConfigMap is deleted: %s", why)
 }
 
 func tombstoneObeyed(cluster, policy string) event.Event {

@@ -52,9 +52,10 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/capi"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
@@ -86,6 +87,7 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	require.NoError(t, clientgoscheme.AddToScheme(s))
 	require.NoError(t, apiextensionsv1.AddToScheme(s))
 	require.NoError(t, fleetv1alpha1.AddToScheme(s))
+	require.NoError(t, capi.AddToScheme(s))
 	return s
 }
 
@@ -334,12 +336,12 @@ func (h *hub) token(t *testing.T, cluster string) *rest.Config {
 	return cfg
 }
 
-// ask sends the certificate request for a cluster with that credential, once it has the permissions.
-func (h *hub) ask(t *testing.T, cfg *rest.Config, cluster, uid string, key *ecdsa.PrivateKey) *certificatesv1.CertificateSigningRequest {
+// requestCertificate sends the certificate request for a cluster with that credential, once it has the permissions.
+func (h *hub) requestCertificate(t *testing.T, cfg *rest.Config, cluster, uid string, key *ecdsa.PrivateKey) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	c, err := client.New(cfg, client.Options{Scheme: h.Scheme()})
 	require.NoError(t, err)
-	a := proper(t)
+	a := validRequest(t)
 	a.key = key
 	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{UID: "00000000"}} // for a cluster that does not exist
 	require.NoError(t, client.IgnoreNotFound(h.Get(t.Context(), client.ObjectKey{Name: cluster}, mc)))
@@ -355,7 +357,7 @@ func (h *hub) ask(t *testing.T, cfg *rest.Config, cluster, uid string, key *ecds
 			require.NoError(t, c.Delete(t.Context(), csr.DeepCopy()))
 		}
 		return err == nil
-	}, settleTimeout, look, "the bootstrap role lets it ask")
+	}, settleTimeout, look, "the bootstrap role allows the request")
 	require.Eventually(t, func() bool {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(csr), csr) == nil &&
 			(len(csr.Status.Certificate) > 0 || answered(csr, certificatesv1.CertificateDenied) != nil)
@@ -367,7 +369,7 @@ func (h *hub) ask(t *testing.T, cfg *rest.Config, cluster, uid string, key *ecds
 func (h *hub) join(t *testing.T, cluster string) client.Client {
 	t.Helper()
 	key := newKey(t)
-	csr := h.ask(t, h.token(t, cluster), cluster, cluster+"-uid", key)
+	csr := h.requestCertificate(t, h.token(t, cluster), cluster, cluster+"-uid", key)
 	require.NotEmpty(t, csr.Status.Certificate, "%+v", csr.Status.Conditions)
 	der, err := x509.MarshalECPrivateKey(key)
 	require.NoError(t, err)
@@ -505,9 +507,9 @@ func TestIntegrationPullMember(t *testing.T) {
 
 	// The token is not valid for another cluster. It is valid again for this one only until the member renews its Lease, because its agent may
 	// crash before it stores the certificate.
-	again := h.ask(t, bootstrap, "east", "east-uid", newKey(t))
+	again := h.requestCertificate(t, bootstrap, "east", "east-uid", newKey(t))
 	require.NotNil(t, answered(again, certificatesv1.CertificateApproved))
-	other := h.ask(t, bootstrap, "east", "other-uid", newKey(t))
+	other := h.requestCertificate(t, bootstrap, "east", "other-uid", newKey(t))
 	require.Equal(t, ReasonWrongIdentity, answered(other, certificatesv1.CertificateDenied).Reason)
 	require.Equal(t, "east-uid", h.member(t, "east").Spec.Identity.ClusterUID)
 	bootstrapClient, err := client.New(bootstrap, client.Options{Scheme: h.Scheme()})
@@ -515,26 +517,26 @@ func TestIntegrationPullMember(t *testing.T) {
 	require.True(t, apierrors.IsForbidden(bootstrapClient.Get(t.Context(), client.ObjectKey{Name: "west"}, &fleetv1alpha1.MemberCluster{})))
 
 	h.awaitEvent(t, "MemberCluster", "east", EventRequestDenied)
-	unknown := h.ask(t, h.cfg, "nowhere", "some-uid", newKey(t))
+	unknown := h.requestCertificate(t, h.cfg, "nowhere", "some-uid", newKey(t))
 	require.Equal(t, ReasonUnknownCluster, answered(unknown, certificatesv1.CertificateDenied).Reason)
 	h.awaitEvent(t, "CertificateSigningRequest", "fleet-nowhere", EventRequestDenied)
 
-	// The certificate works for the member's own objects, and not for those of others.
+	// The certificate works for the member's own objects, and not for the objects of others.
 	h.addRow(t, "east")
 	h.addRow(t, "west")
 	require.NoError(t, east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}, client.InNamespace("fleet-east")))
 	require.NoError(t, east.Get(t.Context(), client.ObjectKey{Name: "east"}, &fleetv1alpha1.MemberCluster{}))
 	for name, err := range map[string]error{
-		"rows of west":          east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}, client.InNamespace("fleet-west")),
-		"rows of all":           east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}),
-		"west":                  east.Get(t.Context(), client.ObjectKey{Name: "west"}, &fleetv1alpha1.MemberCluster{}),
-		"all member clusters":   east.List(t.Context(), &fleetv1alpha1.MemberClusterList{}),
-		"contents":              east.List(t.Context(), &fleetv1alpha1.WorkContentList{}, client.InNamespace(fleetv1alpha1.SystemNamespace)),
-		"Secrets":               east.List(t.Context(), &corev1.SecretList{}, client.InNamespace("fleet-east")),
-		"the Lease of west":     renew(t.Context(), east, "west"),
-		"the status of west":    reportConditions(t.Context(), east, "west", "APIHealthy"),
-		"its own row's spec":    east.Delete(t.Context(), &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Namespace: "fleet-east"}}),
-		"its own MemberCluster": east.Delete(t.Context(), &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}),
+		"rows of west":            east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}, client.InNamespace("fleet-west")),
+		"rows of all":             east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}),
+		"west":                    east.Get(t.Context(), client.ObjectKey{Name: "west"}, &fleetv1alpha1.MemberCluster{}),
+		"all member clusters":     east.List(t.Context(), &fleetv1alpha1.MemberClusterList{}),
+		"contents":                east.List(t.Context(), &fleetv1alpha1.WorkContentList{}, client.InNamespace(fleetv1alpha1.SystemNamespace)),
+		"Secrets":                 east.List(t.Context(), &corev1.SecretList{}, client.InNamespace("fleet-east")),
+		"the Lease of west":       renew(t.Context(), east, "west"),
+		"the status of west":      reportConditions(t.Context(), east, "west", "APIHealthy"),
+		"the spec of its own row": east.Delete(t.Context(), &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Namespace: "fleet-east"}}),
+		"its own MemberCluster":   east.Delete(t.Context(), &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}),
 	} {
 		require.True(t, apierrors.IsForbidden(err), "%s: %v", name, err)
 	}
@@ -852,9 +854,9 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
 		require.NotNil(c, mc.Status.Hub)
 		require.EqualValues(c, 1, mc.Status.Hub.Epoch, "the status keeps the last epoch")
-		is := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
-		require.NotNil(c, is)
-		return is
+		condition := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+		require.NotNil(c, condition)
+		return condition
 	}
 	require.EventuallyWithT(t, func(c *assert.CollectT) { require.Equal(c, ReasonHubIncomplete, ready(c).Reason) }, settleTimeout, look)
 	h.awaitEvent(t, "MemberCluster", "east", EventHubIncomplete)
@@ -866,7 +868,7 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 	boundKey, epochMap := client.ObjectKeyFromObject(bound), client.ObjectKeyFromObject(epoch)
 	require.Never(t, func() bool {
 		return h.Get(t.Context(), boundKey, &rbacv1.RoleBinding{}) == nil || h.Get(t.Context(), epochMap, &corev1.ConfigMap{}) == nil
-	}, 3*time.Second, look, "neither a restart nor a missing member makes it act")
+	}, 3*time.Second, look, "the hub does not act after a restart or when a member is missing")
 
 	epoch.Data = map[string]string{epochKey: "2"}
 	require.NoError(t, h.Create(t.Context(), epoch))
@@ -908,9 +910,9 @@ func testWebhooks(t *testing.T, h *hub) {
 		err  error
 		want string
 	}{
-		{"an editor may change what does not concern acceptance", change(editor, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Region = "r" }), ""},
+		{"an editor may change fields other than acceptance", change(editor, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Region = "r" }), ""},
 		{"an editor may not revoke the acceptance", change(editor, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }), `needs the verb "accept"`},
-		{"an administrator may", change(h, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }), ""},
+		{"an administrator may revoke the acceptance", change(h, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }), ""},
 		{"an editor may create a cluster", editor.Create(t.Context(), &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, client.DryRunAll), ""},
 		{"an editor may not create one that is accepted", editor.Create(t.Context(), &fleetv1alpha1.MemberCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: fleetv1alpha1.MemberClusterSpec{Accepted: true},

@@ -10,7 +10,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // Static ClusterRoles of the hub's chart. The hub may bind these. Otherwise it may grant only permissions that it has itself.
@@ -161,8 +161,8 @@ func objectMeta(cluster, namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{keys.FleetCluster: cluster}}
 }
 
-// same reports whether have includes everything that want sets. Additions by others don't matter.
-func same(have, want object) bool {
+// sameContent reports whether have includes everything that want sets. Additions by others don't matter.
+func sameContent(have, want object) bool {
 	if have.GetLabels()[keys.FleetCluster] != want.GetLabels()[keys.FleetCluster] {
 		return false
 	}
@@ -173,17 +173,17 @@ func same(have, want object) bool {
 	case *rbacv1.Role:
 		return equal(have.(*rbacv1.Role).Rules, w.Rules)
 	case *rbacv1.ClusterRoleBinding:
-		return equal(have.(*rbacv1.ClusterRoleBinding).Subjects, w.Subjects) && !rebound(have, want)
+		return equal(have.(*rbacv1.ClusterRoleBinding).Subjects, w.Subjects) && !bindingChanged(have, want)
 	case *rbacv1.RoleBinding:
-		return equal(have.(*rbacv1.RoleBinding).Subjects, w.Subjects) && !rebound(have, want)
+		return equal(have.(*rbacv1.RoleBinding).Subjects, w.Subjects) && !bindingChanged(have, want)
 	case *corev1.ConfigMap:
 		return equal(have.(*corev1.ConfigMap).Data, w.Data)
 	}
 	return true
 }
 
-// rebound reports whether have binds another role. roleRef is immutable, so such a binding must be deleted first.
-func rebound(have, want object) bool {
+// bindingChanged reports whether have binds another role. roleRef is immutable, so such a binding must be deleted first.
+func bindingChanged(have, want object) bool {
 	switch w := want.(type) {
 	case *rbacv1.ClusterRoleBinding:
 		return have.(*rbacv1.ClusterRoleBinding).RoleRef != w.RoleRef

@@ -85,17 +85,17 @@ func checkCluster(c *clientcmdapi.Cluster) *refusal {
 	server, err := url.Parse(c.Server)
 	switch {
 	case err != nil || server.Host == "":
-		return invalid("cluster.server is no address: write https://host:port")
+		return invalid("cluster.server is not an address: write https://host:port")
 	case server.Scheme != "https":
 		return refuse("cluster.server must be https: credentials are not sent in clear text")
 	case server.User != nil || server.RawQuery != "" || server.Fragment != "":
 		return refuse("cluster.server must be https://host:port without user, query or fragment")
 	case c.InsecureSkipTLSVerify:
-		return refuse("cluster.insecure-skip-tls-verify is refused: put the member's CA into certificate-authority-data")
+		return refuse("cluster.insecure-skip-tls-verify is not allowed: put the member's CA into certificate-authority-data")
 	case c.CertificateAuthority != "":
 		return refuse("cluster.certificate-authority is a file on the hub: put its content into certificate-authority-data")
 	case c.ProxyURL != "":
-		return refuse("cluster.proxy-url is refused: name an address that the hub reaches by itself")
+		return refuse("cluster.proxy-url is not allowed: use an address that the hub can reach directly")
 	case len(c.CertificateAuthorityData) == 0:
 		return invalid("cluster.certificate-authority-data is missing")
 	case !x509.NewCertPool().AppendCertsFromPEM(c.CertificateAuthorityData):
@@ -110,7 +110,7 @@ func checkUser(u *clientcmdapi.AuthInfo) *refusal {
 	case u.Exec != nil:
 		return refuse("user.exec would run a program on the hub: use a token or a client certificate inline")
 	case u.AuthProvider != nil:
-		return refuse("user.auth-provider is refused: use a token or a client certificate inline")
+		return refuse("user.auth-provider is not allowed: use a token or a client certificate inline")
 	case u.TokenFile != "":
 		return refuse("user.tokenFile is a file on the hub: put the token into user.token")
 	case u.ClientCertificate != "":
@@ -118,9 +118,9 @@ func checkUser(u *clientcmdapi.AuthInfo) *refusal {
 	case u.ClientKey != "":
 		return refuse("user.client-key is a file on the hub: put its content into client-key-data")
 	case u.Username != "" || u.Password != "":
-		return refuse("user.username and user.password are refused: use a token or a client certificate inline")
+		return refuse("user.username and user.password are not allowed: use a token or a client certificate inline")
 	case u.Impersonate != "" || u.ImpersonateUID != "" || len(u.ImpersonateGroups) > 0 || len(u.ImpersonateUserExtra) > 0:
-		return refuse("user.as (impersonation) is refused: give the kubeconfig's own user the rights")
+		return refuse("user.as (impersonation) is not allowed: grant the rights to the kubeconfig's own user")
 	case u.Token != "" && hasCert:
 		return invalid("the user has a token and a client certificate: keep one")
 	case u.Token == "" && !hasCert:
@@ -128,7 +128,7 @@ func checkUser(u *clientcmdapi.AuthInfo) *refusal {
 	}
 	if hasCert {
 		if _, err := tls.X509KeyPair(u.ClientCertificateData, u.ClientKeyData); err != nil {
-			return invalid("client-certificate-data and client-key-data are not a pair of a PEM certificate and its key")
+			return invalid("client-certificate-data and client-key-data are not a matching PEM certificate and key")
 		}
 	}
 	return nil

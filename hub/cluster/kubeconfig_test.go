@@ -61,7 +61,7 @@ func TestAccess(t *testing.T) {
 			p.user.AuthProvider = &clientcmdapi.AuthProviderConfig{Name: "gcp"}
 		}, ReasonKubeconfigRefused, "user.auth-provider"},
 		{"a token file is refused", func(p *parts) { p.user.TokenFile = "/etc/passwd" }, ReasonKubeconfigRefused, "user.tokenFile"},
-		{"a token file beside a token is refused", func(p *parts) { p.user.TokenFile = "x" }, ReasonKubeconfigRefused, "user.tokenFile"},
+		{"a token file in addition to a token is refused", func(p *parts) { p.user.TokenFile = "x" }, ReasonKubeconfigRefused, "user.tokenFile"},
 		{"a certificate file is refused", func(p *parts) { p.user.ClientCertificate = "x" }, ReasonKubeconfigRefused, "user.client-certificate"},
 		{"a key file is refused", func(p *parts) { p.user.ClientKey = "x" }, ReasonKubeconfigRefused, "user.client-key"},
 		{"a password is refused", func(p *parts) { p.user.Username, p.user.Password = "u", "p" }, ReasonKubeconfigRefused, "user.password"},
@@ -77,15 +77,15 @@ func TestAccess(t *testing.T) {
 		{"an address without a scheme is refused", func(p *parts) { p.cluster.Server = "member:6443" }, ReasonKubeconfigInvalid, "cluster.server"},
 		{"an empty address is refused", func(p *parts) { p.cluster.Server = "" }, ReasonKubeconfigInvalid, "cluster.server"},
 		{"a missing CA is refused", func(p *parts) { p.cluster.CertificateAuthorityData = nil }, ReasonKubeconfigInvalid, "is missing"},
-		{"a CA that is no certificate is refused", func(p *parts) { p.cluster.CertificateAuthorityData = []byte("x") }, ReasonKubeconfigInvalid, "no PEM certificate"},
-		{"a user without credential is refused", func(p *parts) { p.user.Token = "" }, ReasonKubeconfigInvalid, "neither"},
+		{"an invalid CA is refused", func(p *parts) { p.cluster.CertificateAuthorityData = []byte("x") }, ReasonKubeconfigInvalid, "no PEM certificate"},
+		{"a user without credentials is refused", func(p *parts) { p.user.Token = "" }, ReasonKubeconfigInvalid, "neither"},
 		{"two credentials are refused", func(p *parts) { p.user.ClientCertificateData, p.user.ClientKeyData = cert, key }, ReasonKubeconfigInvalid, "keep one"},
 		{"a certificate without its key is refused", func(p *parts) {
 			p.user.Token, p.user.ClientCertificateData = "", cert
-		}, ReasonKubeconfigInvalid, "not a pair"},
+		}, ReasonKubeconfigInvalid, "not a matching"},
 		{"a certificate with another key is refused", func(p *parts) {
 			p.user.Token, p.user.ClientCertificateData, p.user.ClientKeyData = "", otherCert, key
-		}, ReasonKubeconfigInvalid, "not a pair"},
+		}, ReasonKubeconfigInvalid, "not a matching"},
 		{"a second cluster is refused", func(p *parts) {
 			p.config.Clusters["other"] = &clientcmdapi.Cluster{Server: "https://other"}
 		}, ReasonKubeconfigInvalid, "2 clusters"},

@@ -28,7 +28,7 @@ var (
 	// errRedirect is returned for a redirect, which could lead to addresses that only the hub can reach.
 	errRedirect = errors.New("the member answered with a redirect, which the hub does not follow")
 	// errTooMuch means that a member sent more than the hub keeps.
-	errTooMuch = errors.New("the member sent more than the hub reads")
+	errTooMuch = errors.New("the member sent more data than the hub reads")
 )
 
 // readLimits limits what one session reads from a push member. It is safe for concurrent use.
@@ -88,7 +88,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	switch l := b.limits; {
 	case b.left < 0:
-		err = fmt.Errorf("%w: more than %d MiB in one answer", errTooMuch, l.answer>>20)
+		err = fmt.Errorf("%w: more than %d MiB in one response", errTooMuch, l.answer>>20)
 		l.exceeded(err)
 		return 0, err
 	case l.read.Add(int64(n)) > l.session:

@@ -46,7 +46,7 @@ func TestAttack07PushMemberRedirects(t *testing.T) {
 		require.Contains(t, problem(err), "redirect")
 		_, err = member.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
 		require.ErrorIs(t, err, errRedirect)
-		require.False(t, reached.Load(), "code %d led the hub to another address", code)
+		require.False(t, reached.Load(), "the hub followed a redirect with code %d", code)
 		require.NoError(t, ended())
 	}
 }
@@ -63,7 +63,7 @@ func TestAttack07PushMemberSendsAnEndlessList(t *testing.T) {
 		}
 	})
 	_, err := member.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-	require.ErrorContains(t, err, "more than 1 MiB in one answer")
+	require.ErrorContains(t, err, "more than 1 MiB in one response")
 	require.ErrorIs(t, ended(), errTooMuch)
 	require.Contains(t, problem(ended()), errTooMuch.Error())
 }
@@ -93,7 +93,7 @@ func TestAttack07PushMemberSendsObjectsForEver(t *testing.T) {
 	}
 	require.ErrorIs(t, ended(), errTooMuch)
 	require.ErrorContains(t, ended(), "more than 1 MiB since it connected")
-	require.Greater(t, seen, 1000, "a watch may be longer than one answer")
+	require.Greater(t, seen, 1000, "a watch may be longer than a single response")
 	require.Less(t, seen, 20_000)
 }
 

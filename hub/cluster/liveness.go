@@ -62,7 +62,7 @@ func NewTracker(tolerance time.Duration) *Tracker {
 
 // Liveness returns the liveness of a cluster according to the given times. The first call for a cluster takes the previous liveness from an
 // earlier process, so that a restart changes nothing. The time without renewals of a fresh member then counts from now.
-func (t *Tracker) Liveness(cluster string, h fleetv1alpha1.Heartbeat, former Liveness, now time.Time) Liveness {
+func (t *Tracker) Liveness(cluster string, h fleetv1alpha1.Heartbeat, previous Liveness, now time.Time) Liveness {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.member(cluster)
@@ -71,8 +71,8 @@ func (t *Tracker) Liveness(cluster string, h fleetv1alpha1.Heartbeat, former Liv
 	m.recover = time.Duration(h.RecoverAfterSeconds) * time.Second
 	if !m.started {
 		m.started = true
-		if former != LivenessUnknown {
-			m.liveness = former
+		if previous != LivenessUnknown {
+			m.liveness = previous
 			m.seen = t.at(now)
 		}
 	}

@@ -82,7 +82,7 @@ func TestTracker(t *testing.T) {
 		require.True(t, tr.Renewed("east", now))
 		require.Equal(t, LivenessFresh, tr.Liveness("east", heartbeat(), LivenessUnknown, now))
 	})
-	t.Run("a member that was never seen stays unknown however long it takes", func(t *testing.T) {
+	t.Run("a member that was never seen stays unknown", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(0)
 		f.members = 1
@@ -113,7 +113,7 @@ func TestTracker(t *testing.T) {
 		f.play(50*time.Second, nil, false)
 		require.Equal(t, LivenessStale, f.states[name(0)])
 	})
-	t.Run("after a restart the former liveness holds and the time without renewals counts from then", func(t *testing.T) {
+	t.Run("after a restart the previous liveness holds and the time without renewals counts from the restart", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(0)
 		require.Equal(t, LivenessFresh, f.tracker.Liveness("east", heartbeat(), LivenessFresh, f.now))

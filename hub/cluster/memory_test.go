@@ -24,23 +24,23 @@ func TestAttack05MemberThatChangesItsMindIsNotBelieved(t *testing.T) {
 		if !owned {
 			status = metav1.ConditionFalse
 		}
-		return m.observe(east.agent(fleetv1alpha1.ConditionOwnedByThisHub, status).mc, now).unsteadyFor
+		return m.observe(east.withCondition(fleetv1alpha1.ConditionOwnedByThisHub, status).mc, now).unsteadyFor
 	}
-	require.Zero(t, m.observe(east.mc, now).unsteadyFor, "the first report of a member is no change")
+	require.Zero(t, m.observe(east.mc, now).unsteadyFor, "the first report of a member is not a change")
 	for range unsteadyChanges {
-		require.Zero(t, change(), "a few changes are what clusters do")
+		require.Zero(t, change(), "a few changes are normal")
 	}
 	require.Equal(t, unsteadyWindow, change())
 	now = now.Add(9 * time.Minute)
 	require.Equal(t, time.Minute, m.observe(east.mc, now).unsteadyFor)
-	require.Zero(t, m.observe(west.mc, now).unsteadyFor, "another member is believed")
+	require.Zero(t, m.observe(west.mc, now).unsteadyFor, "other members are not affected")
 	for range 100 { // It is ignored for as long as this continues.
 		require.Equal(t, unsteadyWindow, change())
 	}
-	require.Len(t, m.by["east"].changes, unsteadyChanges, "what is remembered is bounded")
+	require.Len(t, m.by["east"].changes, unsteadyChanges, "the number of remembered changes is limited")
 	now = now.Add(unsteadyWindow)
 	require.Zero(t, m.observe(east.mc, now).unsteadyFor)
-	require.Zero(t, change(), "and it starts over")
+	require.Zero(t, change(), "counting starts over")
 	m.forget("east")
 	require.Len(t, m.by, 1)
 }
@@ -51,11 +51,11 @@ func TestReportsWell(t *testing.T) {
 		change func(*world)
 		want   bool
 	}{
-		"bound":                              {func(*world) {}, true},
-		"bound to another hub":               {func(w *world) { w.agent(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse) }, false},
-		"with an apiserver that is not well": {func(w *world) { w.agent(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse) }, false},
-		"with another identity":              {func(w *world) { w.mc.Status.ClusterUID = "another" }, false},
-		"with its own":                       {func(w *world) { w.mc.Status.ClusterUID = "uid" }, true},
+		"bound":                       {func(*world) {}, true},
+		"bound to another hub":        {func(w *world) { w.withCondition(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse) }, false},
+		"with an unhealthy apiserver": {func(w *world) { w.withCondition(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse) }, false},
+		"with another cluster UID":    {func(w *world) { w.mc.Status.ClusterUID = "another" }, false},
+		"with its own cluster UID":    {func(w *world) { w.mc.Status.ClusterUID = "uid" }, true},
 	} {
 		w := settled()
 		tt.change(w)
@@ -73,16 +73,16 @@ func TestAttack13TwoCertificatesInUseAreNoticed(t *testing.T) {
 	require.False(t, reports("a"))
 	require.False(t, reports("a"))
 	require.False(t, reports("b"), "a renewal")
-	require.False(t, reports(""), "an agent that does not know")
-	require.True(t, reports("a"), "the old one is in use again")
-	require.False(t, reports("a"), "it is told once")
-	require.True(t, reports("b"), "for each change")
+	require.False(t, reports(""), "an agent without a serial")
+	require.True(t, reports("a"), "the old certificate is in use again")
+	require.False(t, reports("a"), "each change is reported once")
+	require.True(t, reports("b"), "the next change is reported too")
 	for i := range 100 {
 		require.False(t, reports(strconv.Itoa(i)))
 	}
 	require.Len(t, m.by["east"].serials, serialsKept)
 	w.mc.UID = "joined again"
-	require.False(t, reports("99"), "of another MemberCluster of that name nothing is known")
+	require.False(t, reports("99"), "nothing is remembered for another MemberCluster of that name")
 }
 
 func TestAttack19LeaveIsTimedByTheHub(t *testing.T) {
@@ -102,8 +102,8 @@ func TestAttack14NamespaceOfOthersIsNotUsed(t *testing.T) {
 			Name: "fleet-east", Labels: map[string]string{keys.FleetCluster: cluster}, Annotations: map[string]string{keys.FleetClusterUID: uid},
 		}}
 	}
-	require.True(t, mine(namespace("east", "new"), mc))
-	require.False(t, mine(namespace("east", "old"), mc), "of an earlier cluster of that name")
-	require.False(t, mine(namespace("east", ""), mc), "that somebody made and labelled")
-	require.False(t, mine(namespace("west", "new"), mc))
+	require.True(t, isNamespaceOf(namespace("east", "new"), mc))
+	require.False(t, isNamespaceOf(namespace("east", "old"), mc), "a namespace of an earlier cluster of that name")
+	require.False(t, isNamespaceOf(namespace("east", ""), mc), "a namespace that was created and labelled by a user")
+	require.False(t, isNamespaceOf(namespace("west", "new"), mc))
 }

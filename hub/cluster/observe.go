@@ -14,7 +14,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/capi"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // epochKey is the key in the ConfigMap fleet-system/epoch.
@@ -27,7 +27,8 @@ type observed struct {
 	hub fleetv1alpha1.HubIdentity
 	// lost is true if the ConfigMap with the epoch is missing.
 	lost bool
-	// namespace is the namespace that the hub created for the cluster, or the namespace of an earlier cluster while it is being deleted, or nil.
+	// namespace is the namespace that the hub created for the cluster, or the namespace of an earlier cluster while it is being deleted, or
+	// nil.
 	namespace *corev1.Namespace
 	// history is derived from earlier observations.
 	history
@@ -54,7 +55,7 @@ func (r *reconciler) observe(ctx context.Context, name string) (observed, error)
 		return o, err
 	}
 	now := r.clock.Now()
-	o.heartbeat = r.tracker.Liveness(name, o.mc.Spec.Heartbeat, formerLiveness(o.mc), now)
+	o.heartbeat = r.tracker.Liveness(name, o.mc.Spec.Heartbeat, previousLiveness(o.mc), now)
 	o.history = r.memory.observe(o.mc, now)
 	for _, read := range []func(context.Context, *observed) error{
 		r.readHub, r.readKept, r.readRows, r.readRequest, r.readPush, r.readProvision,
@@ -66,8 +67,8 @@ func (r *reconciler) observe(ctx context.Context, name string) (observed, error)
 	return o, nil
 }
 
-// formerLiveness returns the liveness in the status.
-func formerLiveness(mc *fleetv1alpha1.MemberCluster) Liveness {
+// previousLiveness returns the liveness in the status.
+func previousLiveness(mc *fleetv1alpha1.MemberCluster) Liveness {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 	switch {
 	case c == nil || c.Status == metav1.ConditionUnknown:
@@ -99,8 +100,8 @@ func (r *reconciler) readHub(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// mine reports whether the hub created a namespace for this MemberCluster, rather than for an earlier one with the same name.
-func mine(namespace *corev1.Namespace, mc *fleetv1alpha1.MemberCluster) bool {
+// isNamespaceOf reports whether the hub created a namespace for this MemberCluster, rather than for an earlier one with the same name.
+func isNamespaceOf(namespace *corev1.Namespace, mc *fleetv1alpha1.MemberCluster) bool {
 	return namespace.Labels[keys.FleetCluster] == mc.Name && namespace.Annotations[keys.FleetClusterUID] == string(mc.UID)
 }
 
@@ -109,7 +110,7 @@ func (r *reconciler) readKept(ctx context.Context, o *observed) error {
 	namespace := &corev1.Namespace{}
 	err := r.client.Get(ctx, client.ObjectKey{Name: fleetv1alpha1.Namespace(name)}, namespace)
 	switch {
-	case err == nil && (mine(namespace, o.mc) || namespace.Labels[keys.FleetCluster] == name && !namespace.DeletionTimestamp.IsZero()):
+	case err == nil && (isNamespaceOf(namespace, o.mc) || namespace.Labels[keys.FleetCluster] == name && !namespace.DeletionTimestamp.IsZero()):
 		o.namespace = namespace
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("get namespace of %s: %w", name, err)

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/control/kindwatch"
 )
 
 // ownChanges passes the changes of a push member's own rows and its own MemberCluster to its agent. The agents of push members share the
@@ -44,8 +44,8 @@ func newOwnChanges(c cache.Cache) *ownChanges {
 	}
 }
 
-// of returns the function that follows the changes of one member, for its Link.
-func (c *ownChanges) of(cluster string) func(context.Context, client.Object, kindwatch.Queue, kindwatch.Keys) error {
+// follower returns the function that follows the changes of one member, for its Link.
+func (c *ownChanges) follower(cluster string) func(context.Context, client.Object, kindwatch.Queue, kindwatch.Keys) error {
 	return func(ctx context.Context, object client.Object, q kindwatch.Queue, keys kindwatch.Keys) error {
 		if _, row := object.(*fleetv1alpha1.MemberWork); row {
 			return c.rows.Follow(ctx, fleetv1alpha1.Namespace(cluster), q, keys) //nolint:wrapcheck // It names the kind.

@@ -47,11 +47,11 @@ func TestTheAgentOfAPushMemberSeesItsOwnRowsAndItsOwnCluster(t *testing.T) {
 	follow := func(cluster string, o client.Object) func() []string {
 		q := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour))
 		t.Cleanup(q.ShutDown)
-		require.NoError(t, own.of(cluster)(t.Context(), o, q, func(_ context.Context, was, is client.Object) []client.ObjectKey {
-			if is == nil {
-				is = was
+		require.NoError(t, own.follower(cluster)(t.Context(), o, q, func(_ context.Context, before, after client.Object) []client.ObjectKey {
+			if after == nil {
+				after = before
 			}
-			return []client.ObjectKey{client.ObjectKeyFromObject(is)}
+			return []client.ObjectKey{client.ObjectKeyFromObject(after)}
 		}))
 		return func() (out []string) {
 			for q.Len() > 0 {

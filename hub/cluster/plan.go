@@ -10,7 +10,8 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // recheckSpent is how often to check whether a cluster that joined has renewed its Lease. Its account is deleted then.
@@ -78,7 +79,7 @@ func planWithoutEpoch(o observed) planned {
 func planMember(o observed, now time.Time) planned {
 	p := planned{addFinalizer: !slices.Contains(o.mc.Finalizers, keys.FleetLeave), recheck: o.unsteadyFor}
 	if terminating(o) {
-		p.why = "namespace " + fleetv1alpha1.Namespace(o.mc.Name) + " of an earlier cluster of that name is still being deleted"
+		p.why = "namespace " + fleetv1alpha1.Namespace(o.mc.Name) + " of an earlier cluster with that name is still being deleted"
 		return p
 	}
 	p.namespace = o.namespace == nil
@@ -89,17 +90,17 @@ func planMember(o observed, now time.Time) planned {
 	p.drop, p.ensure = changes(o, want)
 	if o.mc.Spec.Mode == fleetv1alpha1.ModePush {
 		p.connect = mayConnect(o)
-		p.leave = doomed(o.mc)
+		p.leave = clusterDeleted(o.mc)
 		if o.mc.Spec.Identity == nil && o.holder == "" {
 			p.identity = o.push.clusterUID
 		}
 		return p
 	}
 	if end, ok := certificateEnd(o.mc); ok && end.After(now) {
-		p.recheck = report.Sooner(p.recheck, end.Sub(now))
+		p.recheck = timing.Sooner(p.recheck, end.Sub(now))
 	}
 	if o.spent() && wantsBootstrap(o) {
-		p.recheck = report.Sooner(p.recheck, recheckSpent) // A renewal alone doesn't enqueue the cluster.
+		p.recheck = timing.Sooner(p.recheck, recheckSpent) // A renewal alone doesn't enqueue the cluster.
 	}
 	return p
 }
@@ -129,9 +130,9 @@ func planLeaving(o observed) planned {
 		p := planRelease(o, nil)
 		p.unanswered = "Cluster API has deleted the cluster"
 		return p
-	case left <= 0 && doomed(mc): // Nobody will be back to follow a tombstone.
+	case left <= 0 && clusterDeleted(mc): // Nobody will be back to follow a tombstone.
 		p := planRelease(o, nil)
-		p.unanswered = "Cluster API deletes the cluster, and its member did not answer in time"
+		p.unanswered = "Cluster API is deleting the cluster, and its member did not answer in time"
 		return p
 	case left <= 0:
 		p := planRelease(o, forTombstone(mc, o.hub.UID))
@@ -148,9 +149,9 @@ func planLeaving(o observed) planned {
 			p.withdraw = append(p.withdraw, row)
 		}
 	}
-	p.why = fmt.Sprintf("waits for the member to withdraw %d rows with policy %s", len(o.rows), mc.Spec.Leave.Policy)
+	p.why = fmt.Sprintf("waiting for the member to withdraw all rows (%d) with policy %s", len(o.rows), mc.Spec.Leave.Policy)
 	if len(o.rows) == 0 {
-		p.why = "waits for the member to remove its binding"
+		p.why = "waiting for the member to remove its binding"
 	}
 	return p
 }
@@ -185,10 +186,10 @@ func changes(o observed, want []object) (drop, ensure []object) {
 	for _, w := range want {
 		wanted[slotOf(w)] = true
 		have := o.have[slotOf(w)]
-		if have != nil && rebound(have, w) {
+		if have != nil && bindingChanged(have, w) {
 			drop = append(drop, have)
 		}
-		if have == nil || !same(have, w) {
+		if have == nil || !sameContent(have, w) {
 			ensure = append(ensure, w)
 		}
 	}

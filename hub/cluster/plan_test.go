@@ -15,8 +15,8 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -38,24 +38,24 @@ func settled() *world {
 		mc: mc, hub: fleetv1alpha1.HubIdentity{UID: "hub", Epoch: 1}, have: map[slot]object{}, heartbeat: LivenessFresh,
 		namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east"}},
 	}}
-	w.has(forMember(mc)...)
-	w.agent(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionTrue)
+	w.withObjects(forMember(mc)...)
+	w.withCondition(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionTrue)
 	return w
 }
 
-func (w *world) has(objects ...object) *world {
+func (w *world) withObjects(objects ...object) *world {
 	for _, o := range objects {
 		w.have[slotOf(o)] = o
 	}
 	return w
 }
 
-func (w *world) agent(kind string, status metav1.ConditionStatus) *world {
+func (w *world) withCondition(kind string, status metav1.ConditionStatus) *world {
 	w.mc.Status.Conditions = report.SetCondition(w.mc.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Test", Message: "agent says"}, noon)
 	return w
 }
 
-func (w *world) new() *world {
+func (w *world) notJoined() *world {
 	w.mc.Spec.Identity, w.mc.Finalizers, w.namespace, w.heartbeat = nil, nil, nil, LivenessUnknown
 	clear(w.have)
 	return w
@@ -83,7 +83,7 @@ func (w *world) account(spent string) *world {
 	if spent != "" {
 		account.SetAnnotations(map[string]string{annotationSpent: spent})
 	}
-	return w.has(account).has(forBootstrap("east")[1:]...)
+	return w.withObjects(account).withObjects(forBootstrap("east")[1:]...)
 }
 
 // kinds returns the kinds and names of objects, in the order of the plan.
@@ -112,7 +112,7 @@ func TestNext(t *testing.T) {
 			t.Helper()
 			require.Equal(t, planned{}, p)
 		}},
-		{"a new member gets the finalizer, its namespace, its roles and a way to join", settled().new(), func(t *testing.T, p planned) {
+		{"a new member gets the finalizer, its namespace, its roles and a way to join", settled().notJoined(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.True(t, p.addFinalizer)
 			require.True(t, p.namespace)
@@ -120,14 +120,14 @@ func TestNext(t *testing.T) {
 			require.Empty(t, p.drop)
 		}},
 		{"a cluster that is not accepted gets nothing", func() *world {
-			w := settled().new()
+			w := settled().notJoined()
 			w.mc.Spec.Accepted = false
 			return w
 		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, planned{}, p)
 		}},
-		{"a cluster that is no longer accepted loses its rights and nothing else", func() *world {
+		{"a cluster that is no longer accepted only loses its permissions", func() *world {
 			w := settled().account("").row("a", fleetv1alpha1.LeaveDelete, false)
 			w.mc.Spec.Accepted = false
 			return w
@@ -149,7 +149,7 @@ func TestNext(t *testing.T) {
 			w := settled()
 			role := w.have[slot{"ClusterRole", "", memberRole("east")}].DeepCopyObject().(*rbacv1.ClusterRole)
 			role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}})
-			return w.has(role)
+			return w.withObjects(role)
 		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, []string{"ClusterRole flotilla:member:east"}, kinds(p.ensure))
@@ -158,7 +158,7 @@ func TestNext(t *testing.T) {
 			w := settled()
 			bound := w.have[slot{"RoleBinding", "fleet-east", RoleRows}].DeepCopyObject().(*rbacv1.RoleBinding)
 			bound.RoleRef.Name = "cluster-admin"
-			return w.has(bound)
+			return w.withObjects(bound)
 		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.drop))
@@ -170,25 +170,25 @@ func TestNext(t *testing.T) {
 		}},
 		{
 			"an account whose token is used stays until the member renews its Lease, though it was seen before",
-			settled().account("7").has(memberLease("7", true)), func(t *testing.T, p planned) {
+			settled().account("7").withObjects(memberLease("7", true)), func(t *testing.T, p planned) {
 				t.Helper()
 				require.Empty(t, p.drop)
 				require.Equal(t, recheckSpent, p.recheck)
 			},
 		},
-		{"an account whose token is used is deleted when the member has renewed its Lease since", settled().account("7").has(memberLease("8", true)), func(t *testing.T, p planned) {
+		{"an account whose token is used is deleted once the member has renewed its Lease since", settled().account("7").withObjects(memberLease("8", true)), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, bootstrapObjects, kinds(p.drop))
 		}},
 		{"a tombstone of a cluster that has joined again is deleted", func() *world {
 			w := settled()
-			return w.has(forTombstone(w.mc, "hub")...)
+			return w.withObjects(forTombstone(w.mc, "hub")...)
 		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, stoneObjects, kinds(p.drop))
 		}},
 		{"while an earlier namespace is being deleted nothing is created", func() *world {
-			w := settled().new()
+			w := settled().notJoined()
 			w.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east", DeletionTimestamp: &metav1.Time{Time: noon}}}
 			return w
 		}(), func(t *testing.T, p planned) {
@@ -207,22 +207,22 @@ func TestNext(t *testing.T) {
 			require.Equal(t, planned{recheck: time.Hour}, p)
 		}},
 
-		{"a push member gets a Lease and is connected to, and no rights", push(settled().new()), func(t *testing.T, p planned) {
+		{"a push member gets a Lease and a connection, but no permissions", push(settled().notJoined()), func(t *testing.T, p planned) {
 			t.Helper()
 			require.True(t, p.connect)
 			require.Equal(t, memberObjects[:1], kinds(p.ensure))
 			require.Empty(t, p.identity)
 		}},
 		{"a push member that reports its UID gets its identity", func() *world {
-			w := push(settled().new())
+			w := push(settled().notJoined())
 			w.push.clusterUID = "uid"
 			return w
 		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, "uid", p.identity)
 		}},
-		{"a push member that has joined under another name gets none", func() *world {
-			w := push(settled().new())
+		{"a push member that has joined under another name gets no identity", func() *world {
+			w := push(settled().notJoined())
 			w.push.clusterUID, w.holder = "uid", "old"
 			return w
 		}(), func(t *testing.T, p planned) {
@@ -239,7 +239,7 @@ func TestNext(t *testing.T) {
 			require.False(t, p.release)
 			require.Empty(t, p.forget)
 		}},
-		{"a leaving member keeps its rights until it is released", func() *world {
+		{"a leaving member keeps its permissions until it is released", func() *world {
 			w := settled().leavingSince(0).row("a", fleetv1alpha1.LeaveOrphan, true)
 			delete(w.have, slot{"RoleBinding", "fleet-east", RoleRows})
 			return w
@@ -248,18 +248,18 @@ func TestNext(t *testing.T) {
 			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.ensure))
 			require.Empty(t, p.drop)
 		}},
-		{"a leaving member without rows is waited for until it removes its binding", settled().leavingSince(0), func(t *testing.T, p planned) {
+		{"the hub waits for a leaving member without rows until it removes its binding", settled().leavingSince(0), func(t *testing.T, p planned) {
 			t.Helper()
 			require.False(t, p.release)
 			require.Contains(t, p.why, "remove its binding")
 		}},
-		{"a member that reports Released but has rows is waited for", settled().leavingSince(0).
-			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p planned) {
+		{"the hub waits for a member that reports Released but has rows", settled().leavingSince(0).
+			withCondition(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p planned) {
 			t.Helper()
 			require.False(t, p.release)
 		}},
 		{"a released member leaves no tombstone", settled().leavingSince(0).
-			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue), func(t *testing.T, p planned) {
+			withCondition(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue), func(t *testing.T, p planned) {
 			t.Helper()
 			require.True(t, p.release)
 			require.Equal(t, memberObjects, kinds(p.drop))
@@ -285,7 +285,7 @@ func TestNext(t *testing.T) {
 			p.why = ""
 			require.Equal(t, planned{}, p)
 		}},
-		{"a leave is timed by the hub's clock alone", func() *world {
+		{"a leave is timed by the hub's clock only", func() *world {
 			w := settled().leavingSince(9 * time.Minute)
 			w.mc.DeletionTimestamp = &metav1.Time{Time: noon.Add(-24 * time.Hour)}
 			return w
@@ -313,7 +313,7 @@ func TestNext(t *testing.T) {
 			require.Equal(t, planned{connect: true}, p)
 		}},
 		{"a cluster that never joined is released at once", func() *world {
-			w := settled().new().leavingSince(0)
+			w := settled().notJoined().leavingSince(0)
 			return w.account("")
 		}(), func(t *testing.T, p planned) {
 			t.Helper()
@@ -355,13 +355,13 @@ func TestStatus(t *testing.T) {
 	}{
 		{"a member that joins", settled(), applied{}, fleetv1alpha1.ClusterReady, ReasonReady, []string{EventJoined}},
 		{"a cluster that is not accepted", func() *world {
-			w := settled().new()
+			w := settled().notJoined()
 			w.mc.Spec.Accepted = false
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterPending, ReasonNotAccepted, nil},
-		{"a cluster that has not requested a certificate yet", settled().new(), applied{}, fleetv1alpha1.ClusterJoining, ReasonNoRequest, nil},
+		{"a cluster that has not requested a certificate yet", settled().notJoined(), applied{}, fleetv1alpha1.ClusterJoining, ReasonNoRequest, nil},
 		{"a cluster whose request was denied", func() *world {
-			w := settled().new()
+			w := settled().notJoined()
 			w.request = &certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{
 				Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Reason: "X"}},
 			}}
@@ -379,32 +379,32 @@ func TestStatus(t *testing.T) {
 			w := settled()
 			w.mc.Status.Credential = &fleetv1alpha1.CredentialStatus{NotAfter: &metav1.Time{Time: noon}}
 			w.heartbeat = LivenessStale
-			return w.was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse)
+			return w.withPhase(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse)
 		}(), applied{}, fleetv1alpha1.ClusterUnreachable, ReasonCertificateExpired, nil},
 		{"a member that stops renewing its Lease", func() *world {
-			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.heartbeat = LivenessStale
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterUnreachable, ReasonHeartbeatLost, []string{EventUnreachable}},
 		{"I18: a push member whose kubeconfig the hub has lost", func() *world {
-			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.mc.Spec.Mode, w.heartbeat = fleetv1alpha1.ModePush, LivenessStale
 			w.push = pushState{checked: true, refused: &refusal{reason: ReasonSecretNotFound, message: "Secret a/b does not exist"}}
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonSecretNotFound, nil},
 		{
-			"a member that recovers", settled().was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse),
+			"a member that recovers", settled().withPhase(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse),
 			applied{},
 			fleetv1alpha1.ClusterReady, ReasonReady,
 			[]string{EventRecovered},
 		},
 		{
-			"a member of another hub", settled().agent(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse),
+			"a member of another hub", settled().withCondition(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse),
 			applied{},
 			fleetv1alpha1.ClusterJoining, ReasonOtherHub, nil,
 		},
-		{"a member whose apiserver is down", settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).
-			agent(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse), applied{}, fleetv1alpha1.ClusterReady, ReasonAPIUnhealthy, nil},
+		{"a member whose apiserver is down", settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).
+			withCondition(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse), applied{}, fleetv1alpha1.ClusterReady, ReasonAPIUnhealthy, nil},
 		{"a member that reports another cluster UID", func() *world {
 			w := settled()
 			w.mc.Status.ClusterUID = "another"
@@ -416,71 +416,71 @@ func TestStatus(t *testing.T) {
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, fleetv1alpha1.ReasonUnsteady, nil},
 		{
-			"a cluster whose namespace was not created by the hub", settled().new(),
+			"a cluster whose namespace was not created by the hub", settled().notJoined(),
 			applied{namespaceTaken: true},
 			fleetv1alpha1.ClusterJoining, ReasonNamespaceTaken, nil,
 		},
 		{
-			"a cluster that leaves", settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).leavingSince(0),
+			"a cluster that leaves", settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).leavingSince(0),
 			applied{},
 			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
 			[]string{EventLeaving},
 		},
 		{
-			"a cluster that has left", settled().was(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).
-				agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).leavingSince(0),
+			"a cluster that has left", settled().withPhase(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).
+				withCondition(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).leavingSince(0),
 			applied{released: true},
 			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
 			[]string{EventLeft},
 		},
 		{
-			"a cluster that left a tombstone", settled().was(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).leavingSince(time.Hour),
+			"a cluster that left a tombstone", settled().withPhase(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).leavingSince(time.Hour),
 			applied{released: true},
 			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
 			[]string{EventTombstone},
 		},
 		{"a push member whose kubeconfig is refused", func() *world {
-			w := push(settled().new())
+			w := push(settled().notJoined())
 			w.push = pushState{checked: true, refused: refuse("user.exec")}
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonKubeconfigRefused, []string{EventCredential}},
 		{"a push member that does not accept the credential", func() *world {
-			w := push(settled().new())
+			w := push(settled().notJoined())
 			w.push = pushState{checked: true, cause: link.Unauthorized, problem: "the member does not accept it"}
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, string(link.Unauthorized), []string{EventCredential}},
 		{"a push member whose certificate is of another CA", func() *world {
-			w := push(settled().new())
+			w := push(settled().notJoined())
 			w.push = pushState{checked: true, cause: link.UnknownAuthority, problem: "another CA"}
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, string(link.UnknownAuthority), []string{EventCredential}},
 		{"a push member whose address does not resolve", func() *world {
-			w := push(settled().new())
+			w := push(settled().notJoined())
 			w.push = pushState{checked: true, cause: link.NameNotResolved, problem: "no such name"}
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, string(link.NameNotResolved), nil},
 		{"a push member that was not connected to yet", func() *world {
-			w := push(settled().new())
+			w := push(settled().notJoined())
 			w.push = pushState{checked: true}
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonChecking, nil},
 		{"a member that is too old for the hub", func() *world {
-			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.hub.Version, w.mc.Status.AgentVersion = "v0.4.0", "v0.2.0"
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonVersionSkew, nil},
 		{"a member that is too new for the hub", func() *world {
-			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.hub.Version, w.mc.Status.AgentVersion = "v0.2.0", "v0.4.0"
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonVersionSkew, nil},
 		{"a member that is one minor version behind", func() *world {
-			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.hub.Version, w.mc.Status.AgentVersion = "v0.3.0", "v0.2.0"
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonReady, nil},
 		{"a push member that has joined under another name", func() *world {
-			w := push(settled().new())
+			w := push(settled().notJoined())
 			w.push, w.holder = pushState{checked: true, clusterUID: "uid"}, "old"
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonIdentityTaken, []string{EventCredential}},
@@ -493,7 +493,7 @@ func TestStatus(t *testing.T) {
 			require.Equal(t, c.phase, got.Phase)
 			ready := report.GetCondition(got.Conditions, fleetv1alpha1.ConditionReady)
 			if c.ready == ReasonNamespaceTaken { // before the credential is checked
-				require.Contains(t, ready.Message, "choose another name")
+				require.Contains(t, ready.Message, "choose another cluster name")
 			}
 			require.Equal(t, c.ready, ready.Reason, ready.Message)
 			var reasons []string
@@ -501,7 +501,7 @@ func TestStatus(t *testing.T) {
 				reasons = append(reasons, e.Reason)
 			}
 			require.Equal(t, c.events, reasons)
-			require.Nil(t, report.GetCondition(got.Conditions, fleetv1alpha1.ConditionOwnedByThisHub), "I29: the agent's conditions are the agent's")
+			require.Nil(t, report.GetCondition(got.Conditions, fleetv1alpha1.ConditionOwnedByThisHub), "I29: the hub keeps the conditions of the agent")
 
 			// I9: a second reconcile of the same state writes no status and sends no event.
 			o.mc.Status.Phase, o.mc.Status.ObservedGeneration, o.mc.Status.Hub, o.mc.Status.Rows = got.Phase, got.ObservedGeneration, got.Hub, got.Rows
@@ -527,27 +527,27 @@ func TestKstatusTellsHowFarAMemberClusterIs(t *testing.T) {
 		want  kstatus.Status
 	}{
 		{name: "a cluster that is not accepted", world: func() *world {
-			w := settled().new()
+			w := settled().notJoined()
 			w.mc.Spec.Accepted = false
 			return w
 		}(), want: kstatus.InProgressStatus},
-		{name: "a cluster that has not asked for a certificate", world: settled().new(), want: kstatus.InProgressStatus},
+		{name: "a cluster that has not asked for a certificate", world: settled().notJoined(), want: kstatus.InProgressStatus},
 		{name: "a member that is ready", world: settled(), want: kstatus.CurrentStatus},
 		{name: "a member that stopped renewing its Lease", world: func() *world {
-			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.heartbeat = LivenessStale
 			return w
 		}(), want: kstatus.InProgressStatus},
 		{
-			name: "a member of another hub", world: settled().agent(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse),
+			name: "a member of another hub", world: settled().withCondition(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse),
 			want: kstatus.FailedStatus,
 		},
 		{
-			name: "a cluster whose namespace was not created by the hub", world: settled().new(), done: applied{namespaceTaken: true},
+			name: "a cluster whose namespace was not created by the hub", world: settled().notJoined(), done: applied{namespaceTaken: true},
 			want: kstatus.FailedStatus,
 		},
 		{
-			name: "a cluster that leaves", world: settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).leavingSince(0),
+			name: "a cluster that leaves", world: settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).leavingSince(0),
 			want: kstatus.TerminatingStatus,
 		},
 	} {
@@ -564,8 +564,8 @@ func TestKstatusTellsHowFarAMemberClusterIs(t *testing.T) {
 	}), "a MemberCluster that no manager has seen")
 }
 
-// was sets the status that an earlier reconcile wrote.
-func (w *world) was(phase fleetv1alpha1.ClusterPhase, fresh metav1.ConditionStatus) *world {
+// withPhase sets the status that an earlier reconcile wrote.
+func (w *world) withPhase(phase fleetv1alpha1.ClusterPhase, fresh metav1.ConditionStatus) *world {
 	w.mc.Status.Phase = phase
 	w.mc.Status.Conditions = report.SetCondition(w.mc.Status.Conditions, metav1.Condition{
 		Type: fleetv1alpha1.ConditionHeartbeatFresh, Status: fresh, Reason: "Test",
@@ -595,7 +595,7 @@ func TestAttack18HubThatLostItsEpochRevokesRights(t *testing.T) {
 	w := settled()
 	w.lost, w.mc.Spec.Accepted = true, false
 	p := plan(w.observed, noon)
-	require.Equal(t, memberObjects[1:], kinds(p.drop), "all but the Lease")
+	require.Equal(t, memberObjects[1:], kinds(p.drop), "all objects except the Lease are deleted")
 	require.Empty(t, p.ensure)
 	require.Contains(t, p.why, "restore the last epoch")
 }
@@ -635,7 +635,7 @@ func TestVersionsAreComparedOnceBothAreKnown(t *testing.T) {
 	w := settled()
 	w.hub.Version = "v0.4.0"
 	got, _ := status(w.observed, plan(w.observed, noon), applied{}, noon)
-	require.Equal(t, "v0.4.0", got.Hub.Version, "agents read it")
+	require.Equal(t, "v0.4.0", got.Hub.Version, "the status has the version of the hub, for agents")
 	require.Nil(t, report.GetCondition(got.Conditions, fleetv1alpha1.ConditionSkewSupported))
 	w.mc.Status.AgentVersion = "v0.2.0"
 	got, _ = status(w.observed, plan(w.observed, noon), applied{}, noon)

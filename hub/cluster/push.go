@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 const (
@@ -131,8 +131,8 @@ func (p *pusher) State(cluster string) pushState {
 	return p.states[cluster]
 }
 
-// note changes the state of a cluster, unless its connection is no longer wanted.
-func (p *pusher) note(cluster string, change func(*pushState)) {
+// updateState changes the state of a cluster, unless its connection is no longer wanted.
+func (p *pusher) updateState(cluster string, change func(*pushState)) {
 	p.mu.Lock()
 	_, wanted := p.wanted[cluster]
 	before := p.states[cluster]
@@ -192,7 +192,7 @@ func (p *pusher) Start(ctx context.Context) error {
 			live[name] = r
 			go func() {
 				defer close(r.done)
-				p.keep(sub, name, t)
+				p.maintain(sub, name, t)
 			}()
 		}
 		select {
@@ -203,15 +203,15 @@ func (p *pusher) Start(ctx context.Context) error {
 	}
 }
 
-// keep watches the Secret of one member and keeps a session running with its kubeconfig.
-func (p *pusher) keep(ctx context.Context, name string, t target) {
+// maintain watches the Secret of one member and keeps a session running with its kubeconfig.
+func (p *pusher) maintain(ctx context.Context, name string, t target) {
 	log := ctrl.LoggerFrom(ctx).WithName("push").WithValues("cluster", t.cluster)
 	ctx = ctrl.LoggerInto(ctx, log)
 	touched := make(chan struct{}, 1)
 	read, stop, err := p.follow(ctx, t.secret, touched)
 	if err != nil {
 		log.Error(err, "Could not watch the kubeconfig Secret")
-		p.note(name, func(s *pushState) { s.problem = "the Secret can't be watched by the hub" })
+		p.updateState(name, func(s *pushState) { s.problem = "the hub can't watch the Secret" })
 		return
 	}
 	defer stop()
@@ -228,9 +228,9 @@ func (p *pusher) keep(ctx context.Context, name string, t target) {
 			if refused == nil {
 				cfg, refused = access(kubeconfig, &fleetv1alpha1.ClusterLimits{QPS: t.qps, Burst: t.burst})
 			}
-			p.note(name, func(s *pushState) { *s = pushState{checked: true, refused: refused} })
+			p.updateState(name, func(s *pushState) { *s = pushState{checked: true, refused: refused} })
 			if refused == nil {
-				used, end = sum, p.begin(ctx, name, t, cfg)
+				used, end = sum, p.startSessions(ctx, name, t, cfg)
 			}
 		}
 		select {
@@ -299,8 +299,8 @@ func (p *pusher) follow(ctx context.Context, ref fleetv1alpha1.SecretKeyRef, tou
 	return read, func() { cancel(); <-done }, nil
 }
 
-// begin runs sessions in the background. The returned function stops them and waits.
-func (p *pusher) begin(ctx context.Context, name string, t target, cfg *rest.Config) func() {
+// startSessions runs sessions in the background. The returned function stops them and waits.
+func (p *pusher) startSessions(ctx context.Context, name string, t target, cfg *rest.Config) func() {
 	sub, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -323,14 +323,14 @@ func (p *pusher) sessions(ctx context.Context, name string, t target, cfg *rest.
 			return
 		case err == nil, errors.Is(err, link.ErrLeft):
 			// The identity was read, or the member has left: a changed target restarts the session.
-			p.note(name, func(s *pushState) { s.left = t.tombstone })
+			p.updateState(name, func(s *pushState) { s.left = t.tombstone })
 			return
 		case p.clock.Since(began) > sessionSettled:
 			pause = fresh
 		}
 		p.meters.restarts.WithLabelValues(t.cluster).Inc()
 		err = link.Scrub(err, cfg.BearerToken)
-		p.note(name, func(s *pushState) { s.problem = problem(err) })
+		p.updateState(name, func(s *pushState) { s.problem = problem(err) })
 		after := pause.Step()
 		log.Error(err, "Ended session with member", "after", after)
 		timer := p.clock.NewTimer(after)
@@ -344,7 +344,7 @@ func (p *pusher) sessions(ctx context.Context, name string, t target, cfg *rest.
 }
 
 // errOtherCluster means that the kubeconfig leads to a different cluster than the one that joined.
-var errOtherCluster = errors.New("the kubeconfig leads to another cluster than the one that joined")
+var errOtherCluster = errors.New("the kubeconfig leads to a different cluster than the one that joined")
 
 // session opens a connection and runs the agent on it. Without an identity to compare with, it only reads the member's identity and returns
 // nil.
@@ -359,20 +359,20 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	}
 	uid, err := clusterUID(ctx, member.GetAPIReader())
 	if err != nil {
-		p.note(name, func(s *pushState) { s.cause, s.problem = link.CauseOf(err), problem(err) })
+		p.updateState(name, func(s *pushState) { s.cause, s.problem = link.CauseOf(err), problem(err) })
 		return fmt.Errorf("read the identity of member %s: %w", t.cluster, err)
 	}
-	p.note(name, func(s *pushState) { s.clusterUID, s.cause = uid, "" })
+	p.updateState(name, func(s *pushState) { s.clusterUID, s.cause = uid, "" })
 	if t.identity == "" {
 		return nil
 	}
 	if t.identity != uid {
-		p.note(name, func(s *pushState) {
+		p.updateState(name, func(s *pushState) {
 			s.refused = &refusal{reason: ReasonWrongIdentity, message: errOtherCluster.Error()}
 		})
 		return errOtherCluster
 	}
-	p.note(name, func(s *pushState) { s.refused = nil })
+	p.updateState(name, func(s *pushState) { s.refused = nil })
 	sub, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
@@ -382,7 +382,7 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	ctrl.LoggerFrom(ctx).Info("Started agent of push member")
 	err = p.run(sub, link.Link{
 		Cluster: t.cluster, Identity: p.identity, Version: p.version, Left: t.tombstone != "",
-		Hub: p.hub, Follow: p.own.of(t.cluster), Member: member, Events: event.New(member.GetEventRecorder(link.AgentManager)), Clock: p.clock,
+		Hub: p.hub, Follow: p.own.follower(t.cluster), Member: member, Events: event.New(member.GetEventRecorder(link.AgentManager)), Clock: p.clock,
 	})
 	cancel()
 	if stopped := <-ended; err == nil {
@@ -408,9 +408,9 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 func problem(err error) string {
 	peer := link.Peer{ //nolint:gosec // Text about credentials, without any.
 		Name: "the member", Address: "the address in the kubeconfig", Authority: "certificate-authority-data",
-		Credential: "the credential in the kubeconfig: make a new one there and put it into the Secret",
+		Credential: "the credential in the kubeconfig: create a new one there and put it into the Secret",
 		Rights:     "the kubeconfig's user lacks rights; install chart flotilla-member there with agent.push=true, and use its account flotilla-agent",
-		API:        "the API of Kubernetes: check the address",
+		API:        "the Kubernetes API: check the address",
 	}
 	cause := link.CauseOf(err)
 	switch {
@@ -419,7 +419,7 @@ func problem(err error) string {
 	case errors.Is(err, errRedirect):
 		return errRedirect.Error() + ": put the address that it leads to into the kubeconfig, if it is the member's"
 	case errors.Is(err, errTooMuch):
-		return errTooMuch.Error() + "; it connects again"
+		return errTooMuch.Error() + "; the hub connects again"
 	case meta.IsNoMatchError(err):
 		return "the member does not serve fleet.kruise.io: install chart flotilla-member there with agent.push=true"
 	case cause != "":

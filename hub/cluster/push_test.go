@@ -24,14 +24,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 func TestTargetOf(t *testing.T) {
 	t.Parallel()
 	mc := push(settled()).mc
-	require.Nil(t, targetOf(mc, false), "no connection that the plan does not want")
+	require.Nil(t, targetOf(mc, false), "no connection unless planned")
 	plain := targetOf(mc, true)
 	require.Equal(t, "uid", plain.identity)
 	mc.Spec.Limits = &fleetv1alpha1.ClusterLimits{QPS: 5, Burst: 6}
@@ -44,12 +44,12 @@ func TestProblemsAreTheSameAtEachAttempt(t *testing.T) {
 		err  error
 		want string
 	}{
-		{errOtherCluster, "another cluster"},
+		{errOtherCluster, "a different cluster"},
 		{fmt.Errorf("get: %w", apierrors.NewUnauthorized("token abc")), "does not accept the credential in the kubeconfig"},
 		{apierrors.NewForbidden(corev1.Resource("namespaces"), "kube-system", errors.New("no")), "lacks rights"},
-		{fmt.Errorf("get: %w", x509.UnknownAuthorityError{}), "does not vouch for: check certificate-authority-data"},
+		{fmt.Errorf("get: %w", x509.UnknownAuthorityError{}), "was not signed by the given CA: check certificate-authority-data"},
 		{fmt.Errorf("get: %w", x509.HostnameError{Host: "abc", Certificate: &x509.Certificate{}}), "a certificate for other names"},
-		{fmt.Errorf("get: %w", x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{}}), "has ended"},
+		{fmt.Errorf("get: %w", x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{}}), "has expired"},
 		{&net.DNSError{Err: "no such host", Name: "abc"}, "does not resolve"},
 		{&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "fleet.kruise.io", Kind: "AppliedWork"}}, "install chart flotilla-member"},
 		{&net.OpError{Op: "dial", Addr: &net.TCPAddr{Port: 40123}, Err: errors.New("refused")}, "can't be reached"},
@@ -83,7 +83,7 @@ func TestSessionsTryAgainWithAPause(t *testing.T) {
 	cfg := &rest.Config{Host: server.URL, BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{
 		CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 	}}
-	end := p.begin(t.Context(), "west", target{cluster: "west", identity: "uid"}, cfg)
+	end := p.startSessions(t.Context(), "west", target{cluster: "west", identity: "uid"}, cfg)
 	require.Equal(t, "Bearer t", <-asked)
 	require.Equal(t, "west", <-rung)
 	require.Contains(t, p.State("west").problem, "does not accept the credential")
@@ -105,12 +105,12 @@ func TestPusherForgetsWhatIsNotWanted(t *testing.T) {
 	p.Set("west", &target{identity: "a"})
 	<-p.wake
 	p.Set("west", &target{identity: "a"})
-	require.Empty(t, p.wake, "the same target is no change")
-	p.note("west", func(s *pushState) { s.checked = true })
+	require.Empty(t, p.wake, "the same target is not a change")
+	p.updateState("west", func(s *pushState) { s.checked = true })
 	require.True(t, p.State("west").checked)
 	p.Set("west", nil)
 	<-p.wake
-	p.note("west", func(s *pushState) { s.checked = true })
+	p.updateState("west", func(s *pushState) { s.checked = true })
 	require.Equal(t, pushState{}, p.State("west"), "a late report of an ended connection is dropped")
 }
 
@@ -125,7 +125,7 @@ func TestPusherEndsWithItsContext(t *testing.T) {
 	go func() { ended <- p.Start(ctx) }()
 	p.Set("west", &target{secret: fleetv1alpha1.SecretKeyRef{Namespace: "kube-system", Name: "x", Key: "value"}})
 	require.Eventually(t, func() bool { return p.State("west").checked }, testtimeout.Scale(5*time.Second), time.Millisecond)
-	require.Equal(t, ReasonKubeconfigRefused, p.State("west").refused.reason, "a Secret in another namespace is not even requested")
+	require.Equal(t, ReasonKubeconfigRefused, p.State("west").refused.reason, "a Secret in another namespace is not requested")
 	cancel()
 	require.NoError(t, <-ended)
 }

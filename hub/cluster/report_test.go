@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 func TestCountsOfRowsAreWrittenEveryTenSeconds(t *testing.T) {
@@ -40,10 +40,10 @@ func TestCountsOfRowsAreWrittenEveryTenSeconds(t *testing.T) {
 		shown int32
 	}{
 		{name: "the first counts are written at once", phase: fleetv1alpha1.ClusterReady, total: 1, shown: 1},
-		{name: "the next ones wait", after: 3 * time.Second, phase: fleetv1alpha1.ClusterReady, total: 2, later: 7 * time.Second, shown: 1},
-		{name: "what else changes takes them along", after: 4 * time.Second, phase: fleetv1alpha1.ClusterUnreachable, total: 3, shown: 3},
-		{name: "which counts for the interval", after: 13 * time.Second, phase: fleetv1alpha1.ClusterUnreachable, total: 4, later: time.Second, shown: 3},
-		{name: "after which they are written", after: 14 * time.Second, phase: fleetv1alpha1.ClusterUnreachable, total: 4, shown: 4},
+		{name: "later counts wait", after: 3 * time.Second, phase: fleetv1alpha1.ClusterReady, total: 2, later: 7 * time.Second, shown: 1},
+		{name: "another change writes the counts too", after: 4 * time.Second, phase: fleetv1alpha1.ClusterUnreachable, total: 3, shown: 3},
+		{name: "the interval starts again with that write", after: 13 * time.Second, phase: fleetv1alpha1.ClusterUnreachable, total: 4, later: time.Second, shown: 3},
+		{name: "counts are written after the interval", after: 14 * time.Second, phase: fleetv1alpha1.ClusterUnreachable, total: 4, shown: 4},
 	} {
 		later, shown := write(step.after, step.phase, step.total)
 		require.Equal(t, step.later, later, step.name)

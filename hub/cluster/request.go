@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // Decision is the decision on a certificate request.
@@ -86,9 +86,9 @@ type requestFacts struct {
 	holder func(clusterUID string) string
 }
 
-// ours reports whether we decide on a request, and which cluster it is for, or "" if that is unclear. Requests for other signers, and
+// memberRequest reports whether we decide on a request, and which cluster it is for, or "" if that is unclear. Requests for other signers, and
 // requests whose subject doesn't use our names in any spelling, are ignored.
-func ours(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bool) {
+func memberRequest(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bool) {
 	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
 		return "", false
 	}
@@ -118,8 +118,8 @@ func namesake(csr *certificatesv1.CertificateSigningRequest) string {
 
 // relevant reports whether a request is ours, or has a name that a member's request may have.
 func relevant(csr *certificatesv1.CertificateSigningRequest) bool {
-	_, yes := ours(csr)
-	return yes || namesake(csr) != ""
+	_, ok := memberRequest(csr)
+	return ok || namesake(csr) != ""
 }
 
 // stripRequest is a cache transform. It reduces requests that are not relevant to their names. Otherwise anyone who may create requests could
@@ -152,7 +152,7 @@ func decide(csr *certificatesv1.CertificateSigningRequest, cluster string, k req
 	}
 	if cluster == "" || !exactSubject(request) {
 		return deny(ReasonWrongSubject, "the subject must be CN=kruise:member:<cluster>:<the first 8 characters of the MemberCluster's UID>, "+
-			"O=kruise:members and another O like the CN, and nothing else")
+			"O=kruise:members and another O that equals the CN, and nothing else")
 	}
 	uid, bootstrap := csr.Annotations[link.AnnotationClusterUID], false
 	v := checkRequest(csr, request, cluster)
@@ -186,7 +186,7 @@ func parse(request []byte) (*x509.CertificateRequest, error) {
 	case block.Type != requestBlock || len(block.Headers) > 0:
 		return nil, fmt.Errorf("the PEM block must be a plain %s", requestBlock)
 	case len(strings.TrimSpace(string(rest))) > 0:
-		return nil, errors.New("something follows the PEM block")
+		return nil, errors.New("there is data after the PEM block")
 	}
 	parsed, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
@@ -246,7 +246,7 @@ func checkMember(r *x509.CertificateRequest, cluster string, k requestFacts) *ou
 	case mc == nil:
 		return denied(ReasonUnknownCluster, "there is no member cluster %s", cluster)
 	case r.Subject.CommonName != fleetv1alpha1.User(cluster, mc.UID):
-		return denied(ReasonWrongSubject, "the CN must be %s: %s is of another member cluster of that name",
+		return denied(ReasonWrongSubject, "the CN must be %s: %s belongs to another member cluster of that name",
 			fleetv1alpha1.User(cluster, mc.UID), r.Subject.CommonName)
 	case !mc.DeletionTimestamp.IsZero():
 		return denied(ReasonLeaving, "member cluster %s is leaving", cluster)
@@ -266,7 +266,7 @@ func checkLife(csr *certificatesv1.CertificateSigningRequest, mc *fleetv1alpha1.
 	}
 	asked := csr.Spec.ExpirationSeconds
 	if asked == nil || *asked < shortestCertTTL || *asked > longest {
-		return denied(ReasonWrongExpiration, "expirationSeconds must be from %d to %d, the cluster's pull.certTTLSeconds",
+		return denied(ReasonWrongExpiration, "expirationSeconds must be between %d and %d, the cluster's pull.certTTLSeconds",
 			shortestCertTTL, longest)
 	}
 	return nil
@@ -283,7 +283,7 @@ func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster strin
 		return false, nil
 	case account:
 	default:
-		return false, denied(ReasonWrongRequester, "requested by %q: only the member itself or its bootstrap account may ask",
+		return false, denied(ReasonWrongRequester, "requested by %q: only the member itself or its bootstrap account may request it",
 			csr.Spec.Username)
 	}
 	if k.account == nil || csr.Spec.UID != string(k.account.UID) {
@@ -311,7 +311,7 @@ func used(account *corev1.ServiceAccount, lease *coordinationv1.Lease) bool {
 func checkIdentity(uid string, bootstrap bool, k requestFacts) *outcome {
 	name := k.cluster.Name
 	if !validUID(uid) {
-		return denied(ReasonWrongIdentity, "annotation %s must hold the UID of the member's namespace kube-system", link.AnnotationClusterUID)
+		return denied(ReasonWrongIdentity, "annotation %s must be the UID of the member's namespace kube-system", link.AnnotationClusterUID)
 	}
 	if id := k.cluster.Spec.Identity; id != nil && id.ClusterUID != uid {
 		what := "certificate"
@@ -321,7 +321,7 @@ func checkIdentity(uid string, bootstrap bool, k requestFacts) *outcome {
 		return denied(ReasonWrongIdentity, "a cluster with UID %s used the %s of member cluster %s, which joined with another UID", uid, what, name)
 	}
 	if other := k.holder(uid); other != "" {
-		return denied(ReasonIdentityTaken, "the cluster with UID %s has joined as %s already: it must leave there first", uid, other)
+		return denied(ReasonIdentityTaken, "the cluster with UID %s has already joined as %s: it must leave there first", uid, other)
 	}
 	return nil
 }

@@ -23,13 +23,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 const eastUID = "0b1c6d3e-1111-2222-3333-444455556666"
 
 // ask is a certificate request to be built, and what the hub knows.
-type ask struct {
+type requestCase struct {
 	csr      *certificatesv1.CertificateSigningRequest
 	template x509.CertificateRequest
 	key      crypto.Signer
@@ -47,10 +47,10 @@ func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// proper returns the first request of member east, as its agent sends it.
-func proper(tb testing.TB) *ask {
+// validRequest returns the first request of member east, as its agent sends it.
+func validRequest(tb testing.TB) *requestCase {
 	tb.Helper()
-	return &ask{
+	return &requestCase{
 		key: newKey(tb),
 		template: x509.CertificateRequest{Subject: pkix.Name{
 			CommonName: "kruise:member:east:0badcafe", Organization: []string{"kruise:members", "kruise:member:east:0badcafe"},
@@ -79,7 +79,7 @@ func proper(tb testing.TB) *ask {
 }
 
 // build signs the request and puts it into the CSR.
-func (a *ask) build(tb testing.TB) *certificatesv1.CertificateSigningRequest {
+func (a *requestCase) build(tb testing.TB) *certificatesv1.CertificateSigningRequest {
 	tb.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, &a.template, a.key)
 	require.NoError(tb, err)
@@ -91,22 +91,22 @@ func (a *ask) build(tb testing.TB) *certificatesv1.CertificateSigningRequest {
 	return a.csr
 }
 
-func (a *ask) decide(tb testing.TB) (outcome, bool) {
+func (a *requestCase) decide(tb testing.TB) (outcome, bool) {
 	tb.Helper()
 	csr := a.build(tb)
-	cluster, mine := ours(csr)
-	if !mine {
-		mine = a.mc != nil && a.mc.Name == namesake(csr)
+	cluster, ok := memberRequest(csr)
+	if !ok {
+		ok = a.mc != nil && a.mc.Name == namesake(csr)
 	}
 	k := requestFacts{holder: func(uid string) string { return a.others[uid] }}
 	if a.mc != nil && a.mc.Name == cluster {
 		k.cluster, k.account, k.lease = a.mc, a.account, a.lease
 	}
-	return decide(csr, cluster, k), mine
+	return decide(csr, cluster, k), ok
 }
 
 // spend marks the token as used at that resource version of the Lease.
-func (a *ask) spend(version string) {
+func (a *requestCase) spend(version string) {
 	a.account.Annotations = map[string]string{annotationSpent: version}
 }
 
@@ -120,20 +120,20 @@ func memberLease(version string, renewed bool) *coordinationv1.Lease {
 	return l
 }
 
-func joinedMember(a *ask) {
+func joinedMember(a *requestCase) {
 	a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: eastUID}
 	a.csr.Spec.Username, a.csr.Spec.UID = "kruise:member:east:0badcafe", ""
 	a.account = nil
 }
 
-func subject(cn string, orgs ...string) func(*testing.T, *ask) {
-	return func(_ *testing.T, a *ask) {
+func subject(cn string, orgs ...string) func(*testing.T, *requestCase) {
+	return func(_ *testing.T, a *requestCase) {
 		a.template.Subject = pkix.Name{CommonName: cn, Organization: orgs}
 	}
 }
 
-func change(f func(*ask)) func(*testing.T, *ask) {
-	return func(_ *testing.T, a *ask) { f(a) }
+func change(f func(*requestCase)) func(*testing.T, *requestCase) {
+	return func(_ *testing.T, a *requestCase) { f(a) }
 }
 
 // I30, I33: only the exact request of the right requester is approved.
@@ -142,14 +142,14 @@ func TestDecide(t *testing.T) {
 	member, members := "kruise:member:east:0badcafe", "kruise:members"
 	for _, c := range []struct {
 		name   string
-		change func(*testing.T, *ask)
+		change func(*testing.T, *requestCase)
 		want   string
 	}{
-		{"the first request of an accepted member is approved", change(func(*ask) {}), ReasonApproved},
-		{"the organisations may come in any order", subject(member, member, members), ReasonApproved},
-		{"a shorter lifetime than the cluster may have is approved", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(600)) }), ReasonApproved},
+		{"the first request of an accepted member is approved", change(func(*requestCase) {}), ReasonApproved},
+		{"the organizations may be in any order", subject(member, member, members), ReasonApproved},
+		{"a shorter lifetime than the cluster may have is approved", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = new(int32(600)) }), ReasonApproved},
 		{"a renewal by the member itself is approved", change(joinedMember), ReasonApproved},
-		{"a new token of a cluster that has joined is valid for the same cluster", change(func(a *ask) {
+		{"a new token of a cluster that has joined is valid for the same cluster", change(func(a *requestCase) {
 			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: eastUID}
 		}), ReasonApproved},
 
@@ -190,138 +190,138 @@ func TestDecide(t *testing.T) {
 		{"a group twice is refused", subject(member, members, member, member), ReasonWrongSubject},
 		{"another cluster's group is refused", subject(member, members, "kruise:member:west"), ReasonWrongSubject},
 		{"an empty group is refused", subject(member, members, member, ""), ReasonWrongSubject},
-		{"another attribute of the subject is refused", change(func(a *ask) { a.template.Subject.OrganizationalUnit = []string{"x"} }), ReasonWrongSubject},
-		{"a second common name is refused", change(func(a *ask) {
+		{"another attribute of the subject is refused", change(func(a *requestCase) { a.template.Subject.OrganizationalUnit = []string{"x"} }), ReasonWrongSubject},
+		{"a second common name is refused", change(func(a *requestCase) {
 			a.template.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "kubernetes-admin"}}
 		}), ReasonWrongSubject},
 
-		{"a DNS name is refused", change(func(a *ask) { a.template.DNSNames = []string{"hub.example"} }), ReasonSubjectAltNames},
-		{"an IP address is refused", change(func(a *ask) { a.template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} }), ReasonSubjectAltNames},
-		{"an e-mail address is refused", change(func(a *ask) { a.template.EmailAddresses = []string{"a@b.example"} }), ReasonSubjectAltNames},
-		{"a URI is refused", change(func(a *ask) {
+		{"a DNS name is refused", change(func(a *requestCase) { a.template.DNSNames = []string{"hub.example"} }), ReasonSubjectAltNames},
+		{"an IP address is refused", change(func(a *requestCase) { a.template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} }), ReasonSubjectAltNames},
+		{"an e-mail address is refused", change(func(a *requestCase) { a.template.EmailAddresses = []string{"a@b.example"} }), ReasonSubjectAltNames},
+		{"a URI is refused", change(func(a *requestCase) {
 			a.template.URIs = []*url.URL{{Scheme: "spiffe", Host: "hub", Path: "/admin"}}
 		}), ReasonSubjectAltNames},
-		{"another extension is refused", change(func(a *ask) {
+		{"another extension is refused", change(func(a *requestCase) {
 			a.template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}
 		}), ReasonSubjectAltNames},
 
-		{"an RSA key is refused", func(t *testing.T, a *ask) {
+		{"an RSA key is refused", func(t *testing.T, a *requestCase) {
 			t.Helper()
 			key, err := rsa.GenerateKey(rand.Reader, 2048)
 			require.NoError(t, err)
 			a.key = key
 		}, ReasonWrongKey},
-		{"another curve is refused", func(t *testing.T, a *ask) {
+		{"another curve is refused", func(t *testing.T, a *requestCase) {
 			t.Helper()
 			key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 			require.NoError(t, err)
 			a.key = key
 		}, ReasonWrongKey},
 
-		{"server auth is refused", change(func(a *ask) {
+		{"server auth is refused", change(func(a *requestCase) {
 			a.csr.Spec.Usages = append(a.csr.Spec.Usages, certificatesv1.UsageServerAuth)
 		}), ReasonWrongUsages},
-		{"key encipherment is refused", change(func(a *ask) {
+		{"key encipherment is refused", change(func(a *requestCase) {
 			a.csr.Spec.Usages = append(a.csr.Spec.Usages, certificatesv1.UsageKeyEncipherment)
 		}), ReasonWrongUsages},
-		{"a missing usage is refused", change(func(a *ask) { a.csr.Spec.Usages = a.csr.Spec.Usages[:1] }), ReasonWrongUsages},
-		{"no usages are refused", change(func(a *ask) { a.csr.Spec.Usages = nil }), ReasonWrongUsages},
+		{"a missing usage is refused", change(func(a *requestCase) { a.csr.Spec.Usages = a.csr.Spec.Usages[:1] }), ReasonWrongUsages},
+		{"no usages are refused", change(func(a *requestCase) { a.csr.Spec.Usages = nil }), ReasonWrongUsages},
 
-		{"no expiration is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = nil }), ReasonWrongExpiration},
-		{"a longer lifetime than the cluster may have is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(86401)) }), ReasonWrongExpiration},
-		{"a longer lifetime than the default is refused where the cluster sets none", change(func(a *ask) {
+		{"no expiration is refused", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = nil }), ReasonWrongExpiration},
+		{"a longer lifetime than the cluster may have is refused", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = new(int32(86401)) }), ReasonWrongExpiration},
+		{"a longer lifetime than the default is refused where the cluster sets none", change(func(a *requestCase) {
 			a.mc.Spec.Pull = nil
 			a.csr.Spec.ExpirationSeconds = new(int32(86401))
 		}), ReasonWrongExpiration},
-		{"a shorter lifetime than Kubernetes signs is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(599)) }), ReasonWrongExpiration},
+		{"a shorter lifetime than Kubernetes signs is refused", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = new(int32(599)) }), ReasonWrongExpiration},
 
-		{"another name of the object is refused", change(func(a *ask) { a.csr.Name = "fleet-east-2" }), ReasonWrongName},
-		{"the name of another cluster's request is refused", change(func(a *ask) { a.csr.Name = "fleet-west" }), ReasonWrongName},
+		{"another name of the object is refused", change(func(a *requestCase) { a.csr.Name = "fleet-east-2" }), ReasonWrongName},
+		{"the name of another cluster's request is refused", change(func(a *requestCase) { a.csr.Name = "fleet-west" }), ReasonWrongName},
 
-		{"an unknown cluster is refused", change(func(a *ask) { a.mc = nil }), ReasonUnknownCluster},
-		{"a cluster that is not accepted is refused", change(func(a *ask) { a.mc.Spec.Accepted = false }), ReasonNotAccepted},
-		{"a push cluster is refused", change(func(a *ask) { a.mc.Spec.Mode = fleetv1alpha1.ModePush }), ReasonNotPull},
-		{"a leaving cluster is refused", change(func(a *ask) { a.mc.DeletionTimestamp = new(metav1.Unix(1, 0)) }), ReasonLeaving},
+		{"an unknown cluster is refused", change(func(a *requestCase) { a.mc = nil }), ReasonUnknownCluster},
+		{"a cluster that is not accepted is refused", change(func(a *requestCase) { a.mc.Spec.Accepted = false }), ReasonNotAccepted},
+		{"a push cluster is refused", change(func(a *requestCase) { a.mc.Spec.Mode = fleetv1alpha1.ModePush }), ReasonNotPull},
+		{"a leaving cluster is refused", change(func(a *requestCase) { a.mc.DeletionTimestamp = new(metav1.Unix(1, 0)) }), ReasonLeaving},
 
-		{"another cluster's bootstrap account is refused", change(func(a *ask) {
+		{"another cluster's bootstrap account is refused", change(func(a *requestCase) {
 			a.csr.Spec.Username = "system:serviceaccount:fleet-west:bootstrap-west"
 		}), ReasonWrongRequester},
-		{"another account in the cluster's namespace is refused", change(func(a *ask) {
+		{"another account in the cluster's namespace is refused", change(func(a *requestCase) {
 			a.csr.Spec.Username = "system:serviceaccount:fleet-east:default"
 		}), ReasonWrongRequester},
-		{"an account of that name in another namespace is refused", change(func(a *ask) {
+		{"an account of that name in another namespace is refused", change(func(a *requestCase) {
 			a.csr.Spec.Username = "system:serviceaccount:default:bootstrap-east"
 		}), ReasonWrongRequester},
-		{"another member is refused", change(func(a *ask) {
+		{"another member is refused", change(func(a *requestCase) {
 			joinedMember(a)
 			a.csr.Spec.Username = "kruise:member:west"
 		}), ReasonWrongRequester},
-		{"a certificate of an earlier cluster of that name is refused", change(func(a *ask) {
+		{"a certificate of an earlier cluster of that name is refused", change(func(a *requestCase) {
 			joinedMember(a)
 			a.csr.Spec.Username = "kruise:member:east:deadbeef"
 		}), ReasonWrongRequester},
-		{"a requester of another case is refused", change(func(a *ask) {
+		{"a requester of another case is refused", change(func(a *requestCase) {
 			joinedMember(a)
 			a.csr.Spec.Username = "kruise:member:EAST:0badcafe"
 		}), ReasonWrongRequester},
-		{"an administrator is refused", change(func(a *ask) { a.csr.Spec.Username = "kubernetes-admin" }), ReasonWrongRequester},
-		{"an empty requester is refused", change(func(a *ask) { a.csr.Spec.Username = "" }), ReasonWrongRequester},
-		{"a member that has not joined can't renew", change(func(a *ask) {
+		{"an administrator is refused", change(func(a *requestCase) { a.csr.Spec.Username = "kubernetes-admin" }), ReasonWrongRequester},
+		{"an empty requester is refused", change(func(a *requestCase) { a.csr.Spec.Username = "" }), ReasonWrongRequester},
+		{"a member that has not joined can't renew", change(func(a *requestCase) {
 			joinedMember(a)
 			a.mc.Spec.Identity = nil
 		}), ReasonNeverJoined},
 
-		{"a token of an account that was replaced is refused", change(func(a *ask) { a.account.UID = types.UID("newer") }), ReasonTokenSpent},
-		{"a token of an account that is gone is refused", change(func(a *ask) { a.account = nil }), ReasonTokenSpent},
-		{"a token is refused once the member has renewed its Lease with the certificate", change(func(a *ask) {
+		{"a token of an account that was replaced is refused", change(func(a *requestCase) { a.account.UID = types.UID("newer") }), ReasonTokenSpent},
+		{"a token of an account that is gone is refused", change(func(a *requestCase) { a.account = nil }), ReasonTokenSpent},
+		{"a token is refused once the member has renewed its Lease with the certificate", change(func(a *requestCase) {
 			a.spend("7")
 			a.lease = memberLease("8", true)
 		}), ReasonTokenSpent},
 		{
 			"a token is valid again until the member renews its Lease, as an agent may crash before it stores its certificate",
-			change(func(a *ask) {
+			change(func(a *requestCase) {
 				a.spend("7")
 				a.lease = memberLease("7", true)
 			}), ReasonApproved,
 		},
-		{"a Lease that was created again is no renewal", change(func(a *ask) {
+		{"a Lease that was created again is not a renewal", change(func(a *requestCase) {
 			a.spend("7")
 			a.lease = memberLease("8", false)
 		}), ReasonApproved},
-		{"a missing Lease is no renewal", change(func(a *ask) {
+		{"a missing Lease is not a renewal", change(func(a *requestCase) {
 			a.spend("7")
 			a.lease = nil
 		}), ReasonApproved},
-		{"a token is valid for no other cluster in between", change(func(a *ask) {
+		{"a token is not valid for another cluster in between", change(func(a *requestCase) {
 			a.spend("7")
 			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: "another"}
 		}), ReasonWrongIdentity},
-		{"an invalid annotation counts as used", change(func(a *ask) {
+		{"an invalid annotation counts as used", change(func(a *requestCase) {
 			a.spend("x")
 			a.lease = memberLease("7", true)
 		}), ReasonTokenSpent},
 
-		{"another cluster under the name of one that joined is refused", change(func(a *ask) {
+		{"another cluster under the name of one that joined is refused", change(func(a *requestCase) {
 			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: "another"}
 		}), ReasonWrongIdentity},
-		{"a renewal for another cluster UID is refused", change(func(a *ask) {
+		{"a renewal for another cluster UID is refused", change(func(a *requestCase) {
 			joinedMember(a)
 			a.csr.Annotations[link.AnnotationClusterUID] = "another"
 		}), ReasonWrongIdentity},
-		{"a missing cluster UID is refused", change(func(a *ask) { a.csr.Annotations = nil }), ReasonWrongIdentity},
-		{"a cluster UID that can't be part of a name is refused", change(func(a *ask) {
+		{"a missing cluster UID is refused", change(func(a *requestCase) { a.csr.Annotations = nil }), ReasonWrongIdentity},
+		{"a cluster UID that can't be part of a name is refused", change(func(a *requestCase) {
 			a.csr.Annotations[link.AnnotationClusterUID] = "../../" + eastUID
 		}), ReasonWrongIdentity},
-		{"a cluster that has joined under another name is refused", change(func(a *ask) { a.others[eastUID] = "old-east" }), ReasonIdentityTaken},
+		{"a cluster that has joined under another name is refused", change(func(a *requestCase) { a.others[eastUID] = "old-east" }), ReasonIdentityTaken},
 
-		{"something behind the PEM block is refused", change(func(a *ask) {
+		{"data after the PEM block is refused", change(func(a *requestCase) {
 			a.wrap = func(b []byte) []byte { return append(b, b...) }
 		}), ReasonMalformed},
-		{"another PEM block is refused", change(func(a *ask) {
+		{"another PEM block is refused", change(func(a *requestCase) {
 			a.wrap = func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), requestBlock, "CERTIFICATE")) }
 		}), ReasonMalformed},
-		{"no PEM block is refused", change(func(a *ask) { a.wrap = func([]byte) []byte { return []byte("x") } }), ReasonMalformed},
-		{"a request whose signature does not match is refused", change(func(a *ask) {
+		{"no PEM block is refused", change(func(a *requestCase) { a.wrap = func([]byte) []byte { return []byte("x") } }), ReasonMalformed},
+		{"a request whose signature does not match is refused", change(func(a *requestCase) {
 			a.wrap = func(b []byte) []byte {
 				block, _ := pem.Decode(b)
 				block.Bytes[len(block.Bytes)-1] ^= 1
@@ -331,7 +331,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			a := proper(t)
+			a := validRequest(t)
 			c.change(t, a)
 			got, mine := a.decide(t)
 			require.True(t, mine, "a request that uses our names is ours")
@@ -350,41 +350,41 @@ func TestOurs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
-		change  func(*ask)
+		change  func(*requestCase)
 		cluster string
 		mine    bool
 	}{
-		{"a member's request is ours", func(*ask) {}, "east", true},
-		{"a request of another signer is not", func(a *ask) { a.csr.Spec.SignerName = "example.com/signer" }, "", false},
-		{"a kubelet's request is not", func(a *ask) {
+		{"a member's request is ours", func(*requestCase) {}, "east", true},
+		{"a request for another signer is not ours", func(a *requestCase) { a.csr.Spec.SignerName = "example.com/signer" }, "", false},
+		{"a request of a kubelet is not ours", func(a *requestCase) {
 			a.csr.Name = "csr-abc"
 			a.template.Subject = pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}
 		}, "", false},
-		{"our name of the object does not make it ours", func(a *ask) {
+		{"our name of the object does not make it ours", func(a *requestCase) {
 			a.template.Subject = pkix.Name{CommonName: "bob"}
 		}, "", false},
-		{"our subject in capitals makes it ours", func(a *ask) {
+		{"our subject in capitals makes it ours", func(a *requestCase) {
 			a.csr.Name = "x"
 			a.template.Subject = pkix.Name{CommonName: "KRUISE:MEMBER:EAST"}
 		}, "", true},
-		{"our subject with a look-alike makes it ours", func(a *ask) {
+		{"our subject with a look-alike makes it ours", func(a *requestCase) {
 			a.csr.Name = "x"
 			a.template.Subject = pkix.Name{CommonName: "\u212Aruise:member:east"}
 		}, "", true},
-		{"our group makes it ours", func(a *ask) {
+		{"our group makes it ours", func(a *requestCase) {
 			a.csr.Name = "x"
 			a.template.Subject = pkix.Name{CommonName: "bob", Organization: []string{"Kruise:members"}}
 		}, "", true},
-		{"bytes that are no request are not ours", func(a *ask) {
+		{"an invalid request is not ours", func(a *requestCase) {
 			a.wrap = func([]byte) []byte { return []byte("kruise:member:east:0badcafe") }
 		}, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			a := proper(t)
+			a := validRequest(t)
 			c.change(a)
-			cluster, mine := ours(a.build(t))
-			require.Equal(t, c.mine, mine)
+			cluster, ok := memberRequest(a.build(t))
+			require.Equal(t, c.mine, ok)
 			require.Equal(t, c.cluster, cluster)
 		})
 	}
@@ -398,11 +398,11 @@ func FuzzDecideSubject(f *testing.F) {
 	f.Add("kruise:member:", "kruise:members", "kruise:member:")
 	key := newKey(f)
 	f.Fuzz(func(t *testing.T, cn, first, second string) {
-		a := proper(t)
+		a := validRequest(t)
 		a.key = key
 		a.template.Subject = pkix.Name{CommonName: cn, Organization: []string{first, second}}
 		if _, err := x509.CreateCertificateRequest(rand.Reader, &a.template, a.key); err != nil {
-			t.Skip("not a subject that can be encoded")
+			t.Skip("the subject can't be encoded")
 		}
 		got, _ := a.decide(t)
 		orgs := []string{first, second}

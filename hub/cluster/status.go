@@ -11,9 +11,9 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // Reasons of the conditions that the hub writes. kubeconfig.go and request.go have more.
@@ -46,9 +46,15 @@ type finding struct {
 	message string
 }
 
-func yes(reason, message string) finding { return finding{metav1.ConditionTrue, reason, message} }
-func no(reason, message string) finding  { return finding{metav1.ConditionFalse, reason, message} }
-func unknown(reason, message string) finding {
+func conditionTrue(reason, message string) finding {
+	return finding{metav1.ConditionTrue, reason, message}
+}
+
+func conditionFalse(reason, message string) finding {
+	return finding{metav1.ConditionFalse, reason, message}
+}
+
+func conditionUnknown(reason, message string) finding {
 	return finding{metav1.ConditionUnknown, reason, message}
 }
 
@@ -65,7 +71,7 @@ func status(o observed, p planned, a applied, now time.Time) (fleetv1alpha1.Memb
 		hub := o.hub
 		next.Hub = &hub
 	}
-	accepted, provision, credential, beat, versions := acceptance(o), provision(o), credential(o, now), freshness(o), versions(o)
+	accepted, provision, credential, beat, versions := acceptance(o), provision(o), credential(o, now), heartbeatFresh(o), versions(o)
 	ready := readiness(o, p, a, accepted, credential, beat, versions)
 	reconciling, stalled := unready(ready)
 	for _, c := range []struct {
@@ -155,39 +161,40 @@ func versions(o observed) finding {
 // schedulable reports whether the cluster has no taints.
 func schedulable(mc *fleetv1alpha1.MemberCluster) finding {
 	if len(mc.Spec.Taints) == 0 {
-		return yes(ReasonNoTaints, "The cluster has no taints")
+		return conditionTrue(ReasonNoTaints, "The cluster has no taints")
 	}
-	return no(ReasonTainted, "Only objects that tolerate its taints are placed in the cluster: "+event.Names(fleetv1alpha1.TaintNames(mc.Spec.Taints)))
+	return conditionFalse(ReasonTainted,
+		"Only objects that tolerate its taints are placed in the cluster: "+event.Names(fleetv1alpha1.TaintNames(mc.Spec.Taints)))
 }
 
 func acceptance(o observed) finding {
 	if o.mc.Spec.Accepted {
-		return yes(ReasonAccepted, "The cluster is accepted")
+		return conditionTrue(ReasonAccepted, "The cluster is accepted")
 	}
-	return no(ReasonNotAccepted, "An administrator has not accepted the cluster: run kubectl kruise cluster accept "+o.mc.Name)
+	return conditionFalse(ReasonNotAccepted, "An administrator has not accepted the cluster: run kubectl kruise cluster accept "+o.mc.Name)
 }
 
 // credential returns whether there is a usable credential.
 func credential(o observed, now time.Time) finding {
 	switch {
 	case !o.mc.Spec.Accepted:
-		return unknown(ReasonNotAccepted, "The credential of a cluster that is not accepted is not checked")
+		return conditionUnknown(ReasonNotAccepted, "The credential of a cluster that is not accepted is not checked")
 	case o.mc.Spec.Mode == fleetv1alpha1.ModePush:
 		return pushCredential(o)
 	}
 	token := "run kubectl kruise cluster token " + o.mc.Name
 	end, reported := certificateEnd(o.mc)
-	former := report.IsConditionTrue(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid)
+	previous := report.IsConditionTrue(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid)
 	switch {
 	case reported && !end.After(now):
-		return no(ReasonCertificateExpired, "The member's certificate has expired: "+token+" and give the token to the agent")
-	case former, o.heartbeat != LivenessUnknown, answered(o.request, certificatesv1.CertificateApproved) != nil:
-		return yes(ReasonCertificateSigned, "The member's certificate request was approved")
+		return conditionFalse(ReasonCertificateExpired, "The member's certificate has expired: "+token+" and give the token to the agent")
+	case previous, o.heartbeat != LivenessUnknown, answered(o.request, certificatesv1.CertificateApproved) != nil:
+		return conditionTrue(ReasonCertificateSigned, "The member's certificate request was approved")
 	}
 	if c := answered(o.request, certificatesv1.CertificateDenied); c != nil {
-		return no(ReasonRequestDenied, fmt.Sprintf("The last certificate request was denied (%s): %s", c.Reason, c.Message))
+		return conditionFalse(ReasonRequestDenied, fmt.Sprintf("The last certificate request was denied (%s): %s", c.Reason, c.Message))
 	}
-	return no(ReasonNoRequest, "There is no certificate request yet: "+token+" and install the agent with it")
+	return conditionFalse(ReasonNoRequest, "There is no certificate request yet: "+token+" and install the agent with it")
 }
 
 func pushCredential(o observed) finding {
@@ -195,19 +202,19 @@ func pushCredential(o observed) finding {
 	case !mayConnect(o):
 		return provision(o)
 	case o.push.refused != nil:
-		return no(o.push.refused.reason, o.push.refused.message)
+		return conditionFalse(o.push.refused.reason, o.push.refused.message)
 	case o.holder != "":
-		return no(ReasonIdentityTaken, "The kubeconfig leads to a cluster that has joined as "+o.holder+" already: it must leave there first")
+		return conditionFalse(ReasonIdentityTaken, "The kubeconfig leads to a cluster that has already joined as "+o.holder+": it must leave there first")
 	case o.push.cause.Untrusted(), o.push.cause == link.Unauthorized, o.push.cause == link.Forbidden:
-		return no(string(o.push.cause), "The kubeconfig can't be used: "+o.push.problem)
+		return conditionFalse(string(o.push.cause), "The kubeconfig can't be used: "+o.push.problem)
 	case !o.push.checked, o.push.cause == "" && o.push.clusterUID == "" && o.push.problem == "":
 		// After a restart the previous state stays until the first check.
 		if c := report.GetCondition(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid); c != nil && c.Reason != ReasonNotAccepted {
 			return finding{c.Status, c.Reason, c.Message}
 		}
-		return unknown(ReasonChecking, "The kubeconfig is being checked")
+		return conditionUnknown(ReasonChecking, "The kubeconfig is being checked")
 	default:
-		return yes(ReasonKubeconfigValid, "The kubeconfig is valid")
+		return conditionTrue(ReasonKubeconfigValid, "The kubeconfig is valid")
 	}
 }
 
@@ -223,29 +230,29 @@ func answered(csr *certificatesv1.CertificateSigningRequest, kind certificatesv1
 	return nil
 }
 
-func freshness(o observed) finding {
+func heartbeatFresh(o observed) finding {
 	suffix := ""
 	if o.push.problem != "" {
 		suffix = "; the last attempt to connect: " + o.push.problem
 	}
 	if o.heartbeat != LivenessFresh && hubSide(o) {
-		return unknown(ReasonHubSideFault, "The hub can't connect to the member: "+o.push.refused.message)
+		return conditionUnknown(ReasonHubSideFault, "The hub can't connect to the member: "+o.push.refused.message)
 	}
 	switch o.heartbeat {
 	case LivenessFresh:
-		return yes(ReasonRenewing, "The member renews its Lease")
+		return conditionTrue(ReasonRenewing, "The member renews its Lease")
 	case LivenessStale:
-		return no(ReasonHeartbeatLost, fmt.Sprintf("No renewal of the member's Lease was seen for %d s; its numbers are frozen%s",
+		return conditionFalse(ReasonHeartbeatLost, fmt.Sprintf("No renewal of the member's Lease was seen for %d s; its numbers are frozen%s",
 			o.mc.Spec.Heartbeat.FailAfterSeconds, suffix))
 	case LivenessUnknown:
 	}
 	if o.mc.Spec.Mode != fleetv1alpha1.ModePush {
-		suffix = "; the reason is shown in the member by kubectl describe membership " + fleetv1alpha1.MembershipName
+		suffix = "; for the reason, run in the member: kubectl describe membership " + fleetv1alpha1.MembershipName
 	}
 	if o.push.cause.Unanswered() || o.push.cause == link.NotServed {
-		return unknown(string(o.push.cause), "The hub can't reach the member: "+o.push.problem)
+		return conditionUnknown(string(o.push.cause), "The hub can't reach the member: "+o.push.problem)
 	}
-	return unknown(ReasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
+	return conditionUnknown(ReasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
 }
 
 // unready returns the conditions that accompany Ready. A cluster that is not ready is stalled if somebody has to change something, and
@@ -255,9 +262,9 @@ func unready(ready finding) (reconciling, stalled finding) {
 	case ReasonReady:
 		return finding{}, finding{}
 	case ReasonNamespaceTaken, ReasonRequestDenied, ReasonWrongIdentity, ReasonVersionSkew, ReasonOtherHub:
-		return finding{}, yes(ready.reason, ready.message)
+		return finding{}, conditionTrue(ready.reason, ready.message)
 	}
-	return yes(ready.reason, ready.message), finding{}
+	return conditionTrue(ready.reason, ready.message), finding{}
 }
 
 // readiness returns the condition Ready, based on the first other condition that is not met.
@@ -265,37 +272,39 @@ func readiness(o observed, p planned, a applied, accepted, credential, beat, ver
 	agent := o.mc.Status.Conditions
 	switch {
 	case !o.mc.DeletionTimestamp.IsZero():
-		return no(ReasonLeaving, "The cluster is leaving: "+p.why)
+		return conditionFalse(ReasonLeaving, "The cluster is leaving: "+p.why)
 	case accepted.status != metav1.ConditionTrue:
-		return no(accepted.reason, accepted.message)
+		return conditionFalse(accepted.reason, accepted.message)
 	case o.lost:
-		return no(ReasonHubIncomplete, "The hub is incomplete: "+p.why)
+		return conditionFalse(ReasonHubIncomplete, "The hub is incomplete: "+p.why)
 	case a.namespaceTaken:
-		return no(ReasonNamespaceTaken, fmt.Sprintf("Namespace %s exists and was not made for this MemberCluster: delete it, or choose another name for the cluster",
+		return conditionFalse(ReasonNamespaceTaken, fmt.Sprintf(
+			"Namespace %s exists and was not created for this MemberCluster: delete it, or choose another cluster name",
 			fleetv1alpha1.Namespace(o.mc.Name)))
 	case terminating(o):
-		return no(ReasonNamespaceGoing, "The cluster waits: "+p.why)
+		return conditionFalse(ReasonNamespaceGoing, "The cluster is waiting: "+p.why)
 	case credential.status != metav1.ConditionTrue:
-		return no(credential.reason, credential.message)
+		return conditionFalse(credential.reason, credential.message)
 	case beat.status != metav1.ConditionTrue:
-		return no(beat.reason, beat.message)
+		return conditionFalse(beat.reason, beat.message)
 	case !rightIdentity(o.mc):
-		return no(ReasonWrongIdentity, "The agent reports another cluster UID than the one that joined under this name")
+		return conditionFalse(ReasonWrongIdentity, "The agent reports a different cluster UID than the one that joined under this name")
 	case versions.status == metav1.ConditionFalse:
-		return no(ReasonVersionSkew, versions.message)
+		return conditionFalse(ReasonVersionSkew, versions.message)
 	case o.unsteadyFor > 0:
-		return no(fleetv1alpha1.ReasonUnsteady, fmt.Sprintf("The member has reported that it is well, and that it is not, more than %d times within %s: "+
-			"it is believed again when its reports stay the same for as long", unsteadyChanges, unsteadyWindow))
+		return conditionFalse(fleetv1alpha1.ReasonUnsteady, fmt.Sprintf(
+			"The member has changed between healthy and unhealthy more than %d times within %s: "+
+				"its reports count again once they stay the same for as long", unsteadyChanges, unsteadyWindow))
 	}
 	for _, c := range []struct{ kind, reason string }{
 		{fleetv1alpha1.ConditionOwnedByThisHub, ReasonOtherHub},
 		{fleetv1alpha1.ConditionAPIHealthy, ReasonAPIUnhealthy},
 	} {
 		if found := report.GetCondition(agent, c.kind); found != nil && found.Status == metav1.ConditionFalse {
-			return no(c.reason, found.Message)
+			return conditionFalse(c.reason, found.Message)
 		}
 	}
-	return yes(ReasonReady, "The cluster is ready")
+	return conditionTrue(ReasonReady, "The cluster is ready")
 }
 
 // count counts the rows by phase.
@@ -318,20 +327,21 @@ func count(rows []*fleetv1alpha1.MemberWork) *fleetv1alpha1.RowCounts {
 
 // changedTo returns the condition of a type if it has that reason now and had a different one before.
 func changedTo(old, next []metav1.Condition, kind, reason string) *metav1.Condition {
-	was, is := report.GetCondition(old, kind), report.GetCondition(next, kind)
-	if is == nil || is.Reason != reason || was != nil && was.Reason == reason {
+	previous, current := report.GetCondition(old, kind), report.GetCondition(next, kind)
+	if current == nil || current.Reason != reason || previous != nil && previous.Reason == reason {
 		return nil
 	}
-	return is
+	return current
 }
 
 // eventsFor returns the events for a change of status.
 func eventsFor(o observed, p planned, a applied, next fleetv1alpha1.MemberClusterStatus) []event.Event {
 	var events []event.Event
-	old, former := o.mc.Status, formerLiveness(o.mc)
-	is, was := report.GetCondition(next.Conditions, fleetv1alpha1.ConditionReady), report.GetCondition(old.Conditions, fleetv1alpha1.ConditionReady)
-	if is.Reason == ReasonHubIncomplete && o.hub.Epoch > 0 && (was == nil || was.Reason != is.Reason) {
-		events = append(events, hubIncomplete(is.Message))
+	old, liveness := o.mc.Status, previousLiveness(o.mc)
+	before := report.GetCondition(old.Conditions, fleetv1alpha1.ConditionReady)
+	after := report.GetCondition(next.Conditions, fleetv1alpha1.ConditionReady)
+	if after.Reason == ReasonHubIncomplete && o.hub.Epoch > 0 && (before == nil || before.Reason != after.Reason) {
+		events = append(events, hubIncomplete(after.Message))
 	}
 	if o.twice {
 		events = append(events, twoCredentials(o.mc.Status.Credential.Serial))
@@ -342,33 +352,33 @@ func eventsFor(o observed, p planned, a applied, next fleetv1alpha1.MemberCluste
 	switch {
 	case next.Phase == fleetv1alpha1.ClusterLeaving:
 		if old.Phase != fleetv1alpha1.ClusterLeaving {
-			events = append(events, leaving(len(o.rows), string(o.mc.Spec.Leave.Policy)))
+			events = append(events, leavingEvent(len(o.rows), string(o.mc.Spec.Leave.Policy)))
 		}
 		switch {
 		case a.released && p.tombstone != "":
 			events = append(events, tombstoneLeft(p.tombstone))
 		case a.released && p.unanswered != "":
-			events = append(events, released(p.unanswered))
+			events = append(events, releasedEvent(p.unanswered))
 		case a.released:
-			events = append(events, left())
+			events = append(events, leftEvent())
 		}
 		return events
 	case next.Phase == fleetv1alpha1.ClusterPending:
 		return nil
-	case former == LivenessFresh && o.heartbeat == LivenessStale && !hubSide(o):
+	case liveness == LivenessFresh && o.heartbeat == LivenessStale && !hubSide(o):
 		c := report.GetCondition(next.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
-		events = append(events, unreachable(c.Message))
-	case former == LivenessStale && o.heartbeat == LivenessFresh:
-		events = append(events, recovered())
+		events = append(events, unreachableEvent(c.Message))
+	case liveness == LivenessStale && o.heartbeat == LivenessFresh:
+		events = append(events, recoveredEvent())
 	case next.Phase == fleetv1alpha1.ClusterReady && old.Phase != next.Phase:
-		events = append(events, joined())
+		events = append(events, joinedEvent())
 	}
-	was = report.GetCondition(old.Conditions, fleetv1alpha1.ConditionCredentialValid)
-	is = report.GetCondition(next.Conditions, fleetv1alpha1.ConditionCredentialValid)
-	refused := strings.HasPrefix(is.Reason, "Kubeconfig") || is.Reason == ReasonWrongIdentity || is.Reason == ReasonIdentityTaken ||
-		o.push.cause != "" && is.Reason == string(o.push.cause)
-	if is.Status == metav1.ConditionFalse && refused && (was == nil || was.Reason != is.Reason) {
-		events = append(events, credentialRefused(is.Message))
+	before = report.GetCondition(old.Conditions, fleetv1alpha1.ConditionCredentialValid)
+	after = report.GetCondition(next.Conditions, fleetv1alpha1.ConditionCredentialValid)
+	refused := strings.HasPrefix(after.Reason, "Kubeconfig") || after.Reason == ReasonWrongIdentity || after.Reason == ReasonIdentityTaken ||
+		o.push.cause != "" && after.Reason == string(o.push.cause)
+	if after.Status == metav1.ConditionFalse && refused && (before == nil || before.Reason != after.Reason) {
+		events = append(events, credentialRefused(after.Message))
 	}
 	return events
 }

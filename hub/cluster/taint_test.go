@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 func TestTheHubSetsSinceWhenATaintIsThere(t *testing.T) {
@@ -29,15 +29,15 @@ func TestTheHubSetsSinceWhenATaintIsThere(t *testing.T) {
 	}{
 		{name: "a new cluster's taint is added now", new: []fleetv1alpha1.ClusterTaint{taint("", fleetv1alpha1.Evict, nil)}, want: noon},
 		{
-			name: "whatever time the request has", want: noon,
+			name: "the time in the request is replaced", want: noon,
 			new: []fleetv1alpha1.ClusterTaint{taint("", fleetv1alpha1.Evict, new(metav1.NewTime(noon.Add(time.Hour))))},
 		},
 		{
-			name: "a manifest without a time does not renew it", want: before.Time,
+			name: "a manifest without a time keeps the old time", want: before.Time,
 			old: []fleetv1alpha1.ClusterTaint{taint("a", fleetv1alpha1.Evict, &before)}, new: []fleetv1alpha1.ClusterTaint{taint("b", fleetv1alpha1.Evict, nil)},
 		},
 		{
-			name: "another effect is another taint", want: noon,
+			name: "a taint with another effect gets a new time", want: noon,
 			old: []fleetv1alpha1.ClusterTaint{taint("", fleetv1alpha1.NoPlace, &before)}, new: []fleetv1alpha1.ClusterTaint{taint("", fleetv1alpha1.Evict, &before)},
 		},
 	} {

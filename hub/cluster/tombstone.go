@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // Keys of a push member's tombstone, in addition to those in package link. They say how to connect to the member when its MemberCluster is
-// gone. The credential itself stays in its Secret.
+// isGone. The credential itself stays in its Secret.
 const (
 	stoneMode            = "mode"
 	stoneIdentity        = "clusterUID"
@@ -113,7 +113,7 @@ func (s *tombstones) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // finish deletes a tombstone that was followed.
 func (s *tombstones) finish(ctx context.Context, stone *corev1.ConfigMap) error {
 	if err := s.client.Delete(ctx, stone, client.Preconditions{UID: &stone.UID}); err != nil {
-		if gone(err) {
+		if isGone(err) {
 			return nil
 		}
 		return fmt.Errorf("delete tombstone %s: %w", stone.Name, err)

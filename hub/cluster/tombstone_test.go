@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 func TestTombstoneOfAPushMemberHasHowToConnect(t *testing.T) {
@@ -15,7 +15,7 @@ func TestTombstoneOfAPushMemberHasHowToConnect(t *testing.T) {
 	mc := push(settled()).mc.DeepCopy()
 	mc.Spec.Limits = &fleetv1alpha1.ClusterLimits{QPS: 5, Burst: 6}
 	kept := forTombstone(mc, "hub")
-	require.Len(t, kept, 1, "only the hub reads it, so it needs no role")
+	require.Len(t, kept, 1, "only the hub reads the tombstone, so there is no role")
 	stone := kept[0].(*corev1.ConfigMap)
 	stone.UID = "stone"
 	want := targetOf(mc, true)
@@ -23,7 +23,7 @@ func TestTombstoneOfAPushMemberHasHowToConnect(t *testing.T) {
 	require.Equal(t, want, readAccess(stone, "hub"))
 
 	for name, change := range map[string]func(*corev1.ConfigMap){
-		"of a pull member":      func(s *corev1.ConfigMap) { delete(s.Data, stoneMode) },
+		"for a pull member":     func(s *corev1.ConfigMap) { delete(s.Data, stoneMode) },
 		"of another hub":        func(s *corev1.ConfigMap) { s.Data[link.TombstoneHubUID] = "other" },
 		"with another identity": func(s *corev1.ConfigMap) { s.Data[stoneIdentity] = "other" },
 	} {

@@ -120,8 +120,8 @@ func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.Member
 	if objects == 0 {
 		return nil, nil
 	}
-	return admission.Warnings{fmt.Sprintf("spec.leave.policy Delete deletes %d objects in member cluster %s at once: %s. To lose none that may run "+
-		"elsewhere, run kubectl kruise cluster taint %s leave:Evict first, wait until kubectl get memberworks -n %s lists nothing, and delete it then",
+	return admission.Warnings{fmt.Sprintf("spec.leave.policy Delete deletes objects (%d) in member cluster %s at once: %s. To keep those that can run "+
+		"elsewhere, first run kubectl kruise cluster taint %s leave:Evict, wait until kubectl get memberworks -n %s lists nothing, and then delete it",
 		objects, mc.Name, what, mc.Name, fleetv1alpha1.Namespace(mc.Name))}, nil
 }
 
@@ -144,31 +144,31 @@ func losses(rows []fleetv1alpha1.MemberWork) (objects int, what string) {
 		if r.Spec.Object != nil {
 			kind = r.Spec.Object.Kind
 		}
-		is := by[kind]
-		if is == nil {
-			is = &loss{}
-			by[kind] = is
+		sum := by[kind]
+		if sum == nil {
+			sum = &loss{}
+			by[kind] = sum
 		}
 		objects++
-		is.objects++
+		sum.objects++
 		switch counts := r.Status.Counts; {
 		case len(r.Spec.Grant.Subsets) > 0:
-			is.replicas += int64(r.Spec.Grant.Replicas)
+			sum.replicas += int64(r.Spec.Grant.Replicas)
 		case kind == "ResourceDistribution":
-			is.copies += int64(max(counts.Available, 0))
+			sum.copies += int64(max(counts.Available, 0))
 		default: // Its replicas are not divided, so only the member knows how many it has.
-			is.replicas += int64(max(counts.Desired, 0))
+			sum.replicas += int64(max(counts.Desired, 0))
 		}
 	}
 	parts := make([]string, 0, len(by))
 	for _, kind := range slices.Sorted(maps.Keys(by)) {
-		is := by[kind]
-		part := fmt.Sprintf("%d of kind %s", is.objects, kind)
+		sum := by[kind]
+		part := fmt.Sprintf("%d of kind %s", sum.objects, kind)
 		switch {
-		case is.replicas > 0:
-			part += fmt.Sprintf(" with %d replicas", is.replicas)
-		case is.copies > 0:
-			part += fmt.Sprintf(" with %d copies", is.copies)
+		case sum.replicas > 0:
+			part += fmt.Sprintf(" (replicas: %d)", sum.replicas)
+		case sum.copies > 0:
+			part += fmt.Sprintf(" (copies: %d)", sum.copies)
 		}
 		parts = append(parts, part)
 	}
@@ -183,7 +183,7 @@ func (v *validator) check(mc *fleetv1alpha1.MemberCluster) field.ErrorList {
 	}
 	if id := mc.Spec.Identity; id != nil && !validUID(id.ClusterUID) {
 		faults = append(faults, field.Invalid(spec.Child("identity", "clusterUID"), id.ClusterUID,
-			"must be the UID of the member's namespace kube-system; leave it out and the hub writes it at the first join"))
+			"must be the UID of the member's namespace kube-system; if you omit it, the hub sets it at the first join"))
 	}
 	return faults
 }
@@ -196,7 +196,7 @@ func (v *validator) checkPush(push *field.Path, p *fleetv1alpha1.PushAccess) fie
 	}
 	if ref := p.CAPIClusterRef; ref != nil && !slices.Contains(v.capiNamespaces, ref.Namespace) {
 		faults = append(faults, field.Invalid(push.Child("capiClusterRef", "namespace"), ref.Namespace, fmt.Sprintf(
-			"the hub reads Clusters and their kubeconfigs in namespaces %q only: add it to clusterAPI.namespaces of the hub's chart", v.capiNamespaces)))
+			"the hub reads Clusters and their kubeconfigs only in namespaces %q: add it to clusterAPI.namespaces of the hub's chart", v.capiNamespaces)))
 	}
 	return faults
 }
@@ -210,7 +210,7 @@ func immutable(old, mc *fleetv1alpha1.MemberCluster) field.ErrorList {
 	spec := field.NewPath("spec")
 	if id := mc.Spec.Identity; id == nil || *id != *old.Spec.Identity {
 		faults = append(faults, field.Forbidden(spec.Child("identity"), fmt.Sprintf(
-			"the cluster has joined with UID %s: delete this MemberCluster and make a new one for another cluster", old.Spec.Identity.ClusterUID)))
+			"the cluster has joined with UID %s: delete this MemberCluster and create a new one for another cluster", old.Spec.Identity.ClusterUID)))
 	}
 	if old.Spec.Mode != mc.Spec.Mode {
 		faults = append(faults, field.Forbidden(spec.Child("mode"), fmt.Sprintf(
@@ -275,5 +275,5 @@ func (g *guard) ValidateDelete(ctx context.Context, namespace *corev1.Namespace)
 		return nil, nil
 	}
 	return nil, apierrors.NewForbidden(corev1.Resource("namespaces"), namespace.Name, fmt.Errorf(
-		"%d objects in member cluster %s would be deleted with it: delete the MemberCluster instead; its spec.leave.policy decides what happens to them", held, cluster))
+		"this would delete objects (%d) in member cluster %s: delete the MemberCluster instead; its spec.leave.policy decides about them", held, cluster))
 }

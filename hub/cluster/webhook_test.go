@@ -49,22 +49,22 @@ func TestDeletingAClusterWithItsPodsWarns(t *testing.T) {
 				row("fleet-east", "a", 3, false), row("fleet-east", "b", 4, false), row("fleet-east", "empty", 0, false),
 				row("fleet-east", "going", 5, true), row("fleet-west", "c", 6, false),
 			},
-			"deletes 2 objects in member cluster east at once: 2 of kind UnitedDeployment with 7 replicas",
+			"deletes objects (2) in member cluster east at once: 2 of kind UnitedDeployment (replicas: 7)",
 		},
 		{
-			"objects that are not divided, those without replicas, and copies count too", fleetv1alpha1.LeaveDelete,
+			"objects that are not divided, objects without replicas and copies count too", fleetv1alpha1.LeaveDelete,
 			[]client.Object{
 				row("fleet-east", "a", 3, false), copies, object("b", "Deployment", fleetv1alpha1.WorkCounts{Desired: 10, Replicas: 12}),
 				object("c", "Service", fleetv1alpha1.WorkCounts{}), object("d", "Service", fleetv1alpha1.WorkCounts{}),
 				object("e", "Deployment", fleetv1alpha1.WorkCounts{Desired: 4}),
 			},
-			"deletes 6 objects in member cluster east at once: 2 of kind Deployment with 14 replicas, 1 of kind ResourceDistribution with 20 copies, " +
-				"2 of kind Service, 1 of kind UnitedDeployment with 3 replicas",
+			"deletes objects (6) in member cluster east at once: 2 of kind Deployment (replicas: 14), 1 of kind ResourceDistribution (copies: 20), " +
+				"2 of kind Service, 1 of kind UnitedDeployment (replicas: 3)",
 		},
 		{
-			"it names the way without a loss", fleetv1alpha1.LeaveDelete,
+			"the warning says how to avoid the loss", fleetv1alpha1.LeaveDelete,
 			[]client.Object{row("fleet-east", "a", 3, false)},
-			"run kubectl kruise cluster taint east leave:Evict first, wait until kubectl get memberworks -n fleet-east lists nothing, and delete it then",
+			"first run kubectl kruise cluster taint east leave:Evict, wait until kubectl get memberworks -n fleet-east lists nothing, and then delete it",
 		},
 		{"with Delete, there is no warning for a drained cluster", fleetv1alpha1.LeaveDelete, []client.Object{row("fleet-east", "a", 0, false)}, ""},
 		{"with Orphan, nothing is deleted", fleetv1alpha1.LeaveOrphan, []client.Object{row("fleet-east", "a", 3, false)}, ""},

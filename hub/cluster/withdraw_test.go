@@ -40,5 +40,5 @@ func TestI20ALeavingClustersRowsCarryTheHubsEpoch(t *testing.T) {
 		require.False(t, row.DeletionTimestamp.IsZero(), row.Name)
 		require.Equal(t, int64(8), row.Spec.Grant.Epoch, row.Name)
 	}
-	require.Empty(t, plan(w.observed, noon).withdraw, "once is enough")
+	require.Empty(t, plan(w.observed, noon).withdraw, "withdrawn rows are not withdrawn again")
 }

@@ -19,9 +19,9 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/crd"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/overlay"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
+	"github.com/flotilla-io/flotilla/pkg/plan/overlay"
 )
 
 // EventForeign is the reason of the event on a MemberCluster whose ClusterProfile belongs to another cluster manager.
@@ -40,9 +40,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: o.Events, namespace: o.Namespace,
 		wake: make(chan ctrlevent.GenericEvent), profiles: map[string]*unstructured.Unstructured{}, warned: map[string]types.UID{},
 	}
-	r.watch = crd.Watch{
-		Hub: mgr, CRD: crds, Kind: groupKind(), Versions: versions(), Namespaces: []string{o.Namespace},
-		Served: r.reset, Seen: r.note, Synced: r.sync,
+	r.watch = crd.Watch[*unstructured.Unstructured]{
+		Hub: mgr, CRD: crds, Kind: groupKind(), Versions: versions(), New: newProfile, Namespaces: []string{o.Namespace},
+		Served: r.reset, Seen: r.observe, Synced: r.sync,
 	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("clusterprofile").
 		For(&fleetv1alpha1.MemberCluster{}).
@@ -62,7 +62,7 @@ type reconciler struct {
 	live      client.Reader
 	events    event.Recorder
 	namespace string
-	watch     crd.Watch
+	watch     crd.Watch[*unstructured.Unstructured]
 	// wake takes MemberClusters, of which only the names are read.
 	wake chan ctrlevent.GenericEvent
 
@@ -85,7 +85,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case apierrors.IsNotFound(err):
 		err = r.withdraw(ctx, req.NamespacedName, profile)
-	case err == nil && profile != nil && !ours(profile):
+	case err == nil && profile != nil && !isManaged(profile):
 		r.warn(mc, profile)
 	case err == nil:
 		err = r.publish(ctx, mc, version, profile)
@@ -104,7 +104,7 @@ func (r *reconciler) warn(mc *fleetv1alpha1.MemberCluster, profile *unstructured
 	r.mu.Unlock()
 	if !known {
 		r.events.Record(mc, event.Warning(EventForeign, "Publish",
-			"ClusterProfile %s/%s is of another cluster manager and is left alone: delete it to have this cluster published", r.namespace, mc.Name))
+			"ClusterProfile %s/%s belongs to another cluster manager and is left unchanged: delete it to have this cluster published", r.namespace, mc.Name))
 	}
 }
 
@@ -126,7 +126,7 @@ func (r *reconciler) publish(ctx context.Context, mc *fleetv1alpha1.MemberCluste
 	if len(overlay.Paths(live.Object, status)) == 0 {
 		return nil
 	}
-	next := r.watch.New(version)
+	next := newProfile(version)
 	next.SetName(mc.Name)
 	next.SetNamespace(r.namespace)
 	next.SetUID(live.GetUID())
@@ -141,7 +141,7 @@ func (r *reconciler) publish(ctx context.Context, mc *fleetv1alpha1.MemberCluste
 
 // withdraw deletes the ClusterProfile of a MemberCluster that doesn't exist. It asks the apiserver, since a cache is no proof.
 func (r *reconciler) withdraw(ctx context.Context, key client.ObjectKey, profile *unstructured.Unstructured) error {
-	if profile == nil || !ours(profile) {
+	if profile == nil || !isManaged(profile) {
 		return nil
 	}
 	err := r.live.Get(ctx, key, &fleetv1alpha1.MemberCluster{})
@@ -176,8 +176,8 @@ func (r *reconciler) reset(_ context.Context, version string) {
 	clear(r.warned)
 }
 
-// note stores a ClusterProfile.
-func (r *reconciler) note(ctx context.Context, profile *unstructured.Unstructured, exists bool) {
+// observe stores a ClusterProfile.
+func (r *reconciler) observe(ctx context.Context, profile *unstructured.Unstructured, exists bool) {
 	name := profile.GetName()
 	r.mu.Lock()
 	if exists {

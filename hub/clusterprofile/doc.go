@@ -2,5 +2,5 @@
 // hub serves that kind. Tools that know the standard can then find the clusters of the fleet.
 //
 // A ClusterProfile has the name of its MemberCluster. One with that name that belongs to another cluster manager is left alone. No
-// credentials are published: status.accessProviders is left to whoever provides access.
+// credentials are published: status.accessProviders is left to the provider of the access.
 package clusterprofile

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // The parts of the standard that the package uses, see https://github.com/kubernetes-sigs/cluster-inventory-api.
@@ -38,8 +38,15 @@ func groupKind() schema.GroupKind { return schema.GroupKind{Group: group, Kind: 
 // versions are the versions that can be written, preferred version first. The content is the same in both.
 func versions() []string { return []string{"v1alpha2", "v1alpha1"} }
 
-// ours reports whether a ClusterProfile belongs to this manager.
-func ours(profile *unstructured.Unstructured) bool {
+// newProfile returns an empty ClusterProfile of a version.
+func newProfile(version string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(groupKind().WithVersion(version))
+	return u
+}
+
+// isManaged reports whether a ClusterProfile belongs to this manager.
+func isManaged(profile *unstructured.Unstructured) bool {
 	name, _, err := unstructured.NestedString(profile.Object, "spec", "clusterManager", "name")
 	return err == nil && name == Manager
 }

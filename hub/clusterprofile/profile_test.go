@@ -39,14 +39,14 @@ func TestStatusOf(t *testing.T) {
 		version    any
 	}{
 		{
-			name: "a cluster that has not joined is Unknown since it was created, and nothing else is known",
+			name: "a cluster that has not joined is Unknown since its creation",
 			want: map[string]any{
 				"status": "Unknown", "reason": "NotJoined", "message": "the cluster has not joined yet", "lastTransitionTime": "2026-01-02T10:00:00Z",
 			},
 			properties: []any{},
 		},
 		{
-			name:       "one that renews its Lease is as healthy as its agent says",
+			name:       "a cluster that renews its Lease has the health that its agent reports",
 			conditions: []metav1.Condition{fresh, condition(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse, "Slow", lost)},
 			change: func(mc *fleetv1alpha1.MemberCluster) {
 				mc.Spec.Region, mc.Spec.Zone, mc.Spec.Provider = "eu", "eu-1", "metal"
@@ -63,7 +63,7 @@ func TestStatusOf(t *testing.T) {
 			version: map[string]any{"kubernetes": "v1.36.2"},
 		},
 		{
-			name: "one that is not heard is Unknown, whatever its agent said before",
+			name: "a cluster that does not renew its Lease is Unknown, whatever its agent reported before",
 			conditions: []metav1.Condition{
 				condition(fleetv1alpha1.ConditionHeartbeatFresh, metav1.ConditionFalse, "Silent", lost),
 				condition(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionTrue, "Healthy", reported),
@@ -89,7 +89,7 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// A MemberCluster that is missing from a cache is not gone, and somebody else's ClusterProfile is not ours to delete.
+// A MemberCluster that is missing from a cache is not gone, and a ClusterProfile of another manager must not be deleted.
 func TestOnlyTheApiserverProvesThatAClusterIsGone(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -103,7 +103,7 @@ func TestOnlyTheApiserverProvesThatAClusterIsGone(t *testing.T) {
 	}{
 		{"the apiserver has it", []client.Object{mc}, Manager, 0},
 		{"the apiserver does not have it", nil, Manager, 1},
-		{"the ClusterProfile is of another manager", nil, "another", 0},
+		{"the ClusterProfile belongs to another manager", nil, "another", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -10,7 +10,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -20,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// Watch is a watch on one namespaced kind. All fields are required unless a default is given. The watch of one version doesn't call its
-// functions concurrently. None of them is called after Start has returned.
-type Watch struct {
+// Watch is a watch on one namespaced kind, whose objects have type T. All fields are required unless a default is given. The watch of one
+// version doesn't call its functions concurrently. None of them is called after Start has returned.
+type Watch[T client.Object] struct {
 	// Hub is the cluster that may serve the kind. Its scheme must include CustomResourceDefinitions.
 	Hub cluster.Cluster
 	// CRD is the name of the CustomResourceDefinition, and Kind is the kind that it defines.
@@ -30,6 +29,8 @@ type Watch struct {
 	Kind schema.GroupKind
 	// Versions are the versions that may be read, preferred version first.
 	Versions []string
+	// New returns an empty object of a version. Its Go type must be in the hub's scheme, unless it is unstructured.
+	New func(version string) T
 	// Namespaces are the namespaces whose objects are read.
 	Namespaces []string
 	// Transform drops the parts of an object that are not needed. It defaults to dropping managedFields.
@@ -38,20 +39,13 @@ type Watch struct {
 	// Served is called with the version that is read from now on, or "" for none. No object is known at that point.
 	Served func(ctx context.Context, version string)
 	// Seen is called for each object that is read, and with false for an object that is gone.
-	Seen func(ctx context.Context, o *unstructured.Unstructured, exists bool)
+	Seen func(ctx context.Context, o T, exists bool)
 	// Synced is called when all objects of the version have been read.
 	Synced func(ctx context.Context)
 }
 
-// New returns an empty object of a version of the kind.
-func (w Watch) New(version string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(w.Kind.WithVersion(version))
-	return u
-}
-
 // Start watches the CRD until ctx ends, and the objects while the CRD serves them.
-func (w Watch) Start(ctx context.Context) error {
+func (w Watch[T]) Start(ctx context.Context) error {
 	wake := make(chan struct{}, 1)
 	crds, stop, err := w.run(ctx, &apiextensionsv1.CustomResourceDefinition{}, cache.Options{
 		Scheme: w.Hub.GetScheme(), Mapper: w.Hub.GetRESTMapper(),
@@ -94,16 +88,15 @@ func (w Watch) Start(ctx context.Context) error {
 }
 
 // follow starts to watch the objects in a version, or none for "". The returned function stops the watch and waits.
-func (w Watch) follow(ctx context.Context, version string) (end func(), err error) {
-	ctrl.LoggerFrom(ctx).Info("Reads a kind of another project", "kind", w.Kind.String(), "version", version, "namespaces", w.Namespaces)
+func (w Watch[T]) follow(ctx context.Context, version string) (end func(), err error) {
+	ctrl.LoggerFrom(ctx).Info("Reading a kind of another project", "kind", w.Kind.String(), "version", version, "namespaces", w.Namespaces)
 	w.Served(ctx, version)
 	if version == "" {
 		return func() {}, nil
 	}
-	u := w.New(version)
 	// The mapper is fixed, because discovery may lag behind the CRD. The watch is retried until the version is served.
 	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(u.GroupVersionKind(), meta.RESTScopeNamespace)
+	mapper.Add(w.Kind.WithVersion(version), meta.RESTScopeNamespace)
 	in := map[string]cache.Config{}
 	for _, namespace := range w.Namespaces {
 		in[namespace] = cache.Config{}
@@ -113,11 +106,11 @@ func (w Watch) follow(ctx context.Context, version string) (end func(), err erro
 		transform = cache.TransformStripManagedFields()
 	}
 	sub, cancel := context.WithCancel(ctx)
-	objects, stop, err := w.run(sub, u, cache.Options{
+	objects, stop, err := w.run(sub, w.New(version), cache.Options{
 		Scheme: w.Hub.GetScheme(), Mapper: mapper, DefaultNamespaces: in, DefaultTransform: transform,
 	}, func(o any, exists bool) {
-		if u, ok := o.(*unstructured.Unstructured); ok {
-			w.Seen(sub, u, exists)
+		if object, ok := o.(T); ok {
+			w.Seen(sub, object, exists)
 		}
 	})
 	if err != nil {
@@ -135,7 +128,7 @@ func (w Watch) follow(ctx context.Context, version string) (end func(), err erro
 }
 
 // run runs a cache for one kind in the background. stop stops the cache and waits.
-func (w Watch) run(ctx context.Context, kind client.Object, o cache.Options, seen func(o any, exists bool)) (cache.Cache, func(), error) {
+func (w Watch[T]) run(ctx context.Context, kind client.Object, o cache.Options, seen func(o any, exists bool)) (cache.Cache, func(), error) {
 	o.HTTPClient = w.Hub.GetHTTPClient()
 	one, err := cache.New(w.Hub.GetConfig(), o)
 	if err != nil {

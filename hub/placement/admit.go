@@ -10,13 +10,14 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // verbUse is the verb on memberclusters that a user needs to place an object there, in the object's namespace or in all namespaces.
@@ -30,15 +31,20 @@ type ClusterRules struct {
 	Cache, Live client.Reader
 }
 
+// ClusterRulesOf returns the rules of a manager.
+func ClusterRulesOf(mgr ctrl.Manager) ClusterRules {
+	return ClusterRules{Client: mgr.GetClient(), Cache: mgr.GetClient(), Live: mgr.GetAPIReader()}
+}
+
 // Validate refuses clusters that the user may not use, and warns about clusters that don't exist or are not ready, since objects and clusters
 // may be applied in any order. It checks only what the old object doesn't have. A selector may match any cluster, including clusters that
 // join later, so it needs permission to use all of them. path is the path of the list of subsets.
 func (r ClusterRules) Validate(
-	ctx context.Context, namespace string, old, is []Where, path *field.Path,
+	ctx context.Context, namespace string, old, now []Where, path *field.Path,
 ) (faults field.ErrorList, warnings admission.Warnings, err error) {
-	return r.ValidateAs(ctx, namespace, old, is, Words{
+	return r.ValidateAs(ctx, namespace, old, now, Words{
 		At: func(i int) *field.Path {
-			if is[i].Selector != nil {
+			if now[i].Selector != nil {
 				return path.Index(i).Child("clusterSelector")
 			}
 			return path.Index(i).Child("cluster")
@@ -56,7 +62,7 @@ type Words struct {
 
 // ValidateAs is like Validate, but for objects without subsets. namespace is empty for cluster-scoped objects.
 func (r ClusterRules) ValidateAs(
-	ctx context.Context, namespace string, old, is []Where, words Words,
+	ctx context.Context, namespace string, old, now []Where, words Words,
 ) (faults field.ErrorList, warnings admission.Warnings, err error) {
 	all := sync.OnceValues(func() (string, error) { return r.refuses(ctx, namespace, "") })
 	seen := map[string]bool{}
@@ -64,7 +70,7 @@ func (r ClusterRules) ValidateAs(
 		seen[w.Cluster] = w.Cluster != ""
 	}
 	var waiting []string
-	for i, w := range is {
+	for i, w := range now {
 		at := words.At(i)
 		if w.Selector != nil && !slices.ContainsFunc(old, func(o Where) bool { return apiequality.Semantic.DeepEqual(o.Selector, w.Selector) }) {
 			why, err := all()
@@ -93,7 +99,7 @@ func (r ClusterRules) ValidateAs(
 		mc, err := r.cluster(ctx, w.Cluster)
 		switch {
 		case apierrors.IsNotFound(err):
-			warnings = append(warnings, fmt.Sprintf("%s: there is no member cluster %s: %s when a MemberCluster "+
+			warnings = append(warnings, fmt.Sprintf("%s: there is no member cluster %s: %s once a MemberCluster "+
 				"of that name has joined; create it, or name another one", at, w.Cluster, words.Gets))
 		case err != nil:
 			return nil, nil, fmt.Errorf("get member cluster %s: %w", w.Cluster, err)
@@ -117,9 +123,9 @@ func (r ClusterRules) refuses(ctx context.Context, namespace, cluster string) (s
 	if err != nil || allowed {
 		return "", err
 	}
-	which, where := "member cluster "+cluster, fmt.Sprintf("in namespace %s or in all", namespace)
+	which, where := "member cluster "+cluster, fmt.Sprintf("in namespace %s or in all namespaces", namespace)
 	if cluster == "" {
-		which = "all member clusters, of which a selector may match any"
+		which = "all member clusters, any of which the selector may match"
 	}
 	if namespace == "" {
 		where = "in all namespaces"

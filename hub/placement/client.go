@@ -19,8 +19,8 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // recheckTaken is how soon a row is retried if its name is taken, or if its namespace has no bytes left. No event of this object reports when
@@ -65,7 +65,7 @@ func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.O
 		f.Clusters[clusters.Items[i].Name] = &clusters.Items[i]
 	}
 	for i := range rows.Items {
-		if r := &rows.Items[i]; ours(r) {
+		if r := &rows.Items[i]; inOwnNamespace(r) {
 			f.add(r)
 		}
 	}
@@ -84,8 +84,8 @@ func (f *Fleet) add(r *fleetv1alpha1.MemberWork) {
 	f.Rows[place] = r
 }
 
-// ours reports whether a row is in the namespace of its cluster. Users create none there.
-func ours(r *fleetv1alpha1.MemberWork) bool {
+// inOwnNamespace reports whether a row is in the namespace of its cluster. Users create none there.
+func inOwnNamespace(r *fleetv1alpha1.MemberWork) bool {
 	return r.Namespace == fleetv1alpha1.Namespace(r.Labels[keys.FleetCluster])
 }
 
@@ -141,7 +141,7 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 		out.Missed[want.Place()] = true
 	}
 	if p.AddFinalizer {
-		err := c.finalizer(ctx, object, controllerutil.AddFinalizer)
+		err := c.changeFinalizer(ctx, object, controllerutil.AddFinalizer)
 		if apierrors.IsNotFound(err) { // Nobody would withdraw the rows of an object that was deleted in the meantime.
 			return out, nil
 		}
@@ -150,24 +150,24 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 		}
 	}
 	for _, double := range f.Doubles {
-		out.Problems = append(out.Problems, doubled(double))
+		out.Problems = append(out.Problems, duplicateRow(double))
 	}
 	var failures *multierror.Error
 	for _, want := range p.Wants {
 		live := f.Rows[want.Place()]
 		now, wrote, err := c.Rows.Put(ctx, want, live)
 		if apierrors.IsAlreadyExists(err) {
-			taken, unread := c.taken(ctx, want)
+			taken, unread := c.rowTaken(ctx, want)
 			if unread != nil {
 				err = unread
 			}
 			if taken.Reason != "" {
 				out.Problems = append(out.Problems, taken)
-				out.Recheck = report.Sooner(out.Recheck, recheckTaken)
+				out.Recheck = timing.Sooner(out.Recheck, recheckTaken)
 			}
 		}
 		if full := (row.BudgetError{}); errors.As(err, &full) {
-			if out.Recheck = report.Sooner(out.Recheck, recheckTaken); !slices.ContainsFunc(out.Problems, func(p Problem) bool { return p.Reason == ReasonBytes }) {
+			if out.Recheck = timing.Sooner(out.Recheck, recheckTaken); !slices.ContainsFunc(out.Problems, func(p Problem) bool { return p.Reason == ReasonBytes }) {
 				out.Problems = append(out.Problems, Problem{Reason: ReasonBytes, Message: full.Error()})
 			}
 			continue
@@ -192,7 +192,7 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 		err := c.Rows.Withdraw(ctx, w.Row, w.Policy, w.Deleted || p.Deleting != "")
 		switch paced := (row.PacedError{}); {
 		case errors.As(err, &paced):
-			out.Recheck = report.Sooner(out.Recheck, paced.Wait)
+			out.Recheck = timing.Sooner(out.Recheck, paced.Wait)
 			out.Problems = append(out.Problems, Problem{Cluster: paced.Cluster, Reason: ReasonPaced, Message: err.Error()})
 		case errors.Is(err, row.ErrPaused): // The watch on MemberClusters enqueues the object when withdrawals may continue.
 			out.Problems = append(out.Problems, Problem{Cluster: w.Row.Labels[keys.FleetCluster], Reason: ReasonPaused, Message: err.Error()})
@@ -203,10 +203,10 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 		}
 	}
 	if p.RemoveFinalizer {
-		if left, err := c.left(ctx, object); err != nil || left {
+		if left, err := c.hasRows(ctx, object); err != nil || left {
 			return out, err
 		}
-		if err := c.finalizer(ctx, object, controllerutil.RemoveFinalizer); client.IgnoreNotFound(err) != nil {
+		if err := c.changeFinalizer(ctx, object, controllerutil.RemoveFinalizer); client.IgnoreNotFound(err) != nil {
 			return out, err
 		}
 	}
@@ -214,9 +214,9 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 	return out, out.Err
 }
 
-// taken returns the problem of a new row whose name is used by a row of another source or object. It is not a problem if that row belongs to
-// the object itself and the cache doesn't show it yet.
-func (c Client) taken(ctx context.Context, want row.Want) (Problem, error) {
+// rowTaken returns the problem of a new row whose name is used by a row of another source or object. It is not a problem if that row
+// belongs to the object itself and the cache doesn't show it yet.
+func (c Client) rowTaken(ctx context.Context, want row.Want) (Problem, error) {
 	live := &fleetv1alpha1.MemberWork{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(want.Cluster), Name: want.Name()}
 	if err := c.Live.Get(ctx, key, live); err != nil {
@@ -230,31 +230,31 @@ func (c Client) taken(ctx context.Context, want row.Want) (Problem, error) {
 	}
 	return Problem{
 		Cluster: want.Cluster, Reason: ReasonRowTaken,
-		Message: fmt.Sprintf("row %s of namespace %s is of another object: it is placed when that row is gone; kubectl get memberwork -n %s %s "+
-			"shows whose it is", key.Name, key.Namespace, key.Namespace, key.Name),
+		Message: fmt.Sprintf("row %s in namespace %s belongs to another object: this object is placed once that row is gone; kubectl get memberwork -n %s %s "+
+			"shows its owner", key.Name, key.Namespace, key.Namespace, key.Name),
 	}, nil
 }
 
-// doubled returns the problem of a row if an older row has the same place.
-func doubled(r *fleetv1alpha1.MemberWork) Problem {
+// duplicateRow returns the problem of a row if an older row has the same place.
+func duplicateRow(r *fleetv1alpha1.MemberWork) Problem {
 	return Problem{
 		Cluster: r.Labels[keys.FleetCluster], Reason: ReasonRowDoubled,
-		Message: fmt.Sprintf("row %s of namespace %s is a second one of the same object, and has no effect: delete it with kubectl delete "+
+		Message: fmt.Sprintf("row %s in namespace %s is a duplicate for the same object and has no effect: delete it with kubectl delete "+
 			"memberwork -n %s %s", r.Name, r.Namespace, r.Namespace, r.Name),
 	}
 }
 
-// left asks the apiserver whether an object has rows.
-func (c Client) left(ctx context.Context, object client.Object) (bool, error) {
+// hasRows asks the apiserver whether an object has rows.
+func (c Client) hasRows(ctx context.Context, object client.Object) (bool, error) {
 	rows := &fleetv1alpha1.MemberWorkList{}
 	if err := c.Live.List(ctx, rows, row.Of(object.GetUID(), true)...); err != nil {
 		return false, fmt.Errorf("list rows of %s: %w", client.ObjectKeyFromObject(object), err)
 	}
-	return slices.ContainsFunc(rows.Items, func(r fleetv1alpha1.MemberWork) bool { return ours(&r) }), nil
+	return slices.ContainsFunc(rows.Items, func(r fleetv1alpha1.MemberWork) bool { return inOwnNamespace(&r) }), nil
 }
 
-// finalizer adds or removes our finalizer.
-func (c Client) finalizer(ctx context.Context, object client.Object, change func(client.Object, string) bool) error {
+// changeFinalizer adds or removes our finalizer.
+func (c Client) changeFinalizer(ctx context.Context, object client.Object, change func(client.Object, string) bool) error {
 	next := object.DeepCopyObject().(client.Object)
 	if !change(next, keys.FleetRow) {
 		return nil
@@ -268,7 +268,7 @@ func (c Client) finalizer(ctx context.Context, object client.Object, change func
 }
 
 // withoutConflicts drops conflicts. They mean that the cache is stale, and the watch delivers the newer row, so they are neither reported in
-// a status nor retried. Rows that belong to another object are reported by taken.
+// a status nor retried. Rows that belong to another object are reported by rowTaken.
 func withoutConflicts(all *multierror.Error) error {
 	if all == nil {
 		return nil

@@ -19,7 +19,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -132,7 +132,7 @@ func TestApplyKeepsTheFinalizerWhileTheApiserverHasARow(t *testing.T) {
 
 func TestRowsOfSeveralObjects(t *testing.T) {
 	t.Parallel()
-	of := func(cluster, name string) row.Want {
+	wantFor := func(cluster, name string) row.Want {
 		w := want(cluster)
 		w.Object = &fleetv1alpha1.WorkObject{APIVersion: "v1", Kind: "ConfigMap", Name: name}
 		return w
@@ -141,7 +141,7 @@ func TestRowsOfSeveralObjects(t *testing.T) {
 	object := source()
 	f, err := h.fleet(t, object)
 	require.NoError(t, err)
-	p := Plan{AddFinalizer: true, Wants: []row.Want{of("east", "a"), of("east", "b"), of("west", "a")}}
+	p := Plan{AddFinalizer: true, Wants: []row.Want{wantFor("east", "a"), wantFor("east", "b"), wantFor("west", "a")}}
 	result, err := h.Apply(t.Context(), object, f, p)
 	require.NoError(t, err)
 	require.Empty(t, result.Missed)
@@ -156,8 +156,8 @@ func TestRowsOfSeveralObjects(t *testing.T) {
 	}
 	objects := f.Objects()
 	require.Len(t, objects, 2)
-	require.Len(t, objects[of("", "a").Name()].Rows, 2)
-	require.Equal(t, "b", objects[of("", "b").Name()].Rows["east"].Spec.Object.Name)
+	require.Len(t, objects[wantFor("", "a").Name()].Rows, 2)
+	require.Equal(t, "b", objects[wantFor("", "b").Name()].Rows["east"].Spec.Object.Name)
 
 	f.Clusters["west"].Status.Conditions = nil
 	require.Equal(t, map[string]bool{"west": true}, clustersOf(f.Stale()))
@@ -168,7 +168,7 @@ func TestRowsOfSeveralObjects(t *testing.T) {
 	require.Equal(t, "2 clusters still hold it: west (ClusterUnreachable), east", result.Holders(problems))
 	result, err = h.Apply(t.Context(), object, f, down)
 	require.NoError(t, err)
-	for place, applied := range result.Applied(down) {
+	for place, applied := range Summarize(f, down, result).Applied {
 		require.False(t, applied, place)
 	}
 	f, err = h.fleet(t, object)
@@ -200,7 +200,7 @@ func TestApplyContinuesAfterAFailureInOneCluster(t *testing.T) {
 	}
 	result, err := h.Apply(t.Context(), source(), fleet(), Plan{Wants: []row.Want{want("east"), want("north"), want("west")}})
 	require.ErrorContains(t, err, "disk full")
-	require.NotContains(t, err.Error(), "exists", "a conflict means that the cache is stale, which is no failure")
+	require.NotContains(t, err.Error(), "exists", "a conflict means that the cache is stale, so it is not a failure")
 	require.Equal(t, []string{"west"}, result.Written)
 	require.Equal(t, map[string]bool{"east": true, "north": true}, result.Missed)
 }
@@ -216,7 +216,7 @@ func TestAttack23ANamespaceWithoutBytesLeftIsReportedOnce(t *testing.T) {
 		require.NoError(t, h.Create(t.Context(), content))
 	}
 	result, err := h.Apply(t.Context(), source(), fleet(), Plan{Wants: []row.Want{want("east"), want("west")}})
-	require.NoError(t, err, "it is none that is tried again at once")
+	require.NoError(t, err, "a conflict is not retried at once")
 	require.Len(t, result.Problems, 1)
 	require.Equal(t, ReasonBytes, result.Problems[0].Reason)
 	require.Equal(t, map[string]bool{"east": true, "west": true}, result.Missed)
@@ -229,11 +229,11 @@ func TestAttack29ARowOfAnotherObjectIsReportedWhereItIsInTheWay(t *testing.T) {
 		change func(r *fleetv1alpha1.MemberWork)
 		reason string
 	}{
-		"Another source has it.": {func(r *fleetv1alpha1.MemberWork) { r.Labels[keys.FleetSourceUID] = "other-uid" }, ReasonRowTaken},
-		"Another object has it.": {func(r *fleetv1alpha1.MemberWork) {
+		"The row belongs to another source.": {func(r *fleetv1alpha1.MemberWork) { r.Labels[keys.FleetSourceUID] = "other-uid" }, ReasonRowTaken},
+		"The row belongs to another object.": {func(r *fleetv1alpha1.MemberWork) {
 			r.Spec.Object = &fleetv1alpha1.WorkObject{APIVersion: "v1", Kind: "ConfigMap", Name: "other"}
 		}, ReasonRowTaken},
-		"It is its own, which the cache does not show yet.": {func(*fleetv1alpha1.MemberWork) {}, ""},
+		"The row is the object's own, but not in the cache yet.": {func(*fleetv1alpha1.MemberWork) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -255,7 +255,7 @@ func TestAttack29ARowOfAnotherObjectIsReportedWhereItIsInTheWay(t *testing.T) {
 			require.Equal(t, tt.reason, result.Problems[0].Reason)
 			require.Equal(t, "east", result.Problems[0].Cluster)
 			require.Contains(t, result.Problems[0].Message, "kubectl get memberwork -n fleet-east "+w.Name())
-			require.NotZero(t, result.Recheck, "no event tells when the other row is gone")
+			require.NotZero(t, result.Recheck, "no event reports when the other row is gone")
 		})
 	}
 }
@@ -268,7 +268,7 @@ func TestAttack29TwoRowsOfOneObjectAreReported(t *testing.T) {
 	h := newHub(t, source(), member("east"), older, newer)
 	f, err := h.fleet(t, source())
 	require.NoError(t, err)
-	require.Equal(t, "kind-b", f.Rows["east"].Name, "the older one, which the member has applied")
+	require.Equal(t, "kind-b", f.Rows["east"].Name, "the older row, which the member has applied")
 	result, err := h.Apply(t.Context(), source(), f, Plan{})
 	require.NoError(t, err)
 	require.Len(t, result.Problems, 1)
@@ -374,7 +374,7 @@ func TestWithdraw(t *testing.T) {
 	require.Len(t, problems, 1)
 	require.Equal(t, ReasonUnreachable, problems[0].Reason)
 	require.Equal(t, "2 clusters still hold it: west (ClusterUnreachable), east", Result{Rows: f.Rows}.Holders(problems))
-	require.Equal(t, map[string]bool{"east": false, "west": false}, Result{Rows: f.Rows}.Applied(p))
+	require.Equal(t, map[string]bool{"east": false, "west": false}, Summarize(f, p, Result{Rows: f.Rows}).Applied)
 
 	t.Run("I14: deleting a namespace on the hub does not delete objects in the members", func(t *testing.T) {
 		t.Parallel()
@@ -386,7 +386,7 @@ func TestWithdraw(t *testing.T) {
 		t.Parallel()
 		p, _ := Withdraw(object, fleet(), fleetv1alpha1.LeaveDelete, false)
 		require.True(t, p.RemoveFinalizer)
-		require.Equal(t, "no cluster holds it any more", Result{}.Holders(nil))
+		require.Equal(t, "no cluster holds it anymore", Result{}.Holders(nil))
 	})
 	t.Run("I20: a row that is being deleted keeps its policy, and is withdrawn again, as the epoch may have been raised", func(t *testing.T) {
 		t.Parallel()
@@ -396,7 +396,7 @@ func TestWithdraw(t *testing.T) {
 	})
 }
 
-func TestApplied(t *testing.T) {
+func TestSummarize(t *testing.T) {
 	t.Parallel()
 	f := fleet(member("acknowledged"), member("behind"), member("emptied"), member("left-alone"), member("missed"))
 	f.Rows["behind"].Generation++
@@ -406,10 +406,26 @@ func TestApplied(t *testing.T) {
 		Withdrawals: []Withdrawal{{Row: f.Rows["emptied"], Policy: fleetv1alpha1.LeaveDelete}},
 	}
 	r := Result{Rows: f.Rows, Missed: map[string]bool{"missed": true}}
+	s := Summarize(f, p, r)
 	require.Equal(t, map[string]bool{
 		"acknowledged": true, "behind": false, "emptied": true, "left-alone": false, "missed": false, "new": false,
-	}, r.Applied(p))
-	require.Equal(t, []Problem{{Cluster: "behind", Message: "no such namespace"}}, r.Blocked())
+	}, s.Applied)
+	require.Equal(t, []Problem{{Cluster: "behind", Message: "no such namespace"}}, s.Blocked)
+	require.Equal(t, []string{"behind", "left-alone", "missed", "new"}, s.Lagging)
+	require.Empty(t, s.Stale)
+	require.False(t, s.Observed)
+
+	f.Clusters["behind"].Status.Conditions = nil
+	delete(f.Rows, "left-alone")
+	p.Wants, p.Frozen = p.Wants[:2], []string{"without-a-row"}
+	s = Summarize(f, p, r)
+	require.Equal(t, map[string]bool{"behind": true, "without-a-row": true}, s.Stale)
+	require.Equal(t, []string{"missed"}, s.Lagging, "the row of missed is neither written nor withdrawn")
+	delete(f.Rows, "missed")
+	require.True(t, Summarize(f, p, r).Observed)
+	r.Err = errors.New("disk full")
+	require.False(t, Summarize(f, p, r).Observed)
+	require.False(t, Summarize(f, Plan{}, Result{}).Observed, "no row is wanted, and the report of a cluster is missing")
 }
 
 func TestDescribe(t *testing.T) {

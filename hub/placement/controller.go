@@ -18,14 +18,13 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
-
-// StatusDelay is how long a status change that may wait is collected with later ones, and the minimum time between two such writes.
-const StatusDelay = 3 * time.Second
 
 // Options configures the controller of a placed kind.
 type Options struct {
@@ -39,6 +38,9 @@ type Options struct {
 	Workers int
 	// ExpectationTimeout is how long the cache may lack our own writes; 0 means 5 minutes.
 	ExpectationTimeout time.Duration
+	// Fresh and Sweeper are shared by all kinds. Only Setup needs them.
+	Fresh   *Fresh
+	Sweeper *Sweeper
 	// LocalMember is true if this cluster also runs the member stack, which then reconciles objects without clusters.
 	LocalMember bool
 }
@@ -71,38 +73,25 @@ type Reporter struct {
 // Forget drops what is known about an object that is gone.
 func (r *Reporter) Forget(key client.ObjectKey) { r.throttle.Forget(key) }
 
-// Report writes the status of an object if it changed, and then sends the events for the change. These are the events between the two
-// statuses that were written. events may be nil. collect is how long the change is collected with later ones; 0 means not at all. Report
-// returns how soon a status that waits must be written.
-func (r *Reporter) Report(
-	ctx context.Context, object client.Object, was, is any, collect time.Duration, events func() []event.Event,
-) (time.Duration, error) {
+// Report writes the status of an object if it changed, and then sends the events for the change, which is the one between the two statuses
+// that were written. Report returns how soon a status that waits must be written.
+func (r *Reporter) Report(ctx context.Context, object client.Object, before, after any, change Change) (time.Duration, error) {
 	key, now := client.ObjectKeyFromObject(object), r.clock.Now()
-	changed := !equality.Semantic.DeepEqual(was, is)
-	if !changed || collect > 0 {
-		if write, later := r.throttle.DueIn(key, changed, collect, now); !write {
+	changed := !equality.Semantic.DeepEqual(before, after)
+	if !changed || change.Collect > 0 {
+		if write, later := r.throttle.DueIn(key, changed, change.Collect, now); !write {
 			return later, nil
 		}
 	}
-	wrote, err := r.Writer.Write(ctx, object, was, is, nil)
+	wrote, err := r.Writer.Write(ctx, object, before, after, nil)
 	if !wrote {
 		return 0, err //nolint:wrapcheck // It says what was written. After a conflict, the watch enqueues the object again.
 	}
 	r.throttle.Wrote(key, now)
-	if events != nil {
-		for _, e := range events() {
-			r.events.Record(object, e)
-		}
+	for _, e := range change.Events {
+		r.events.Record(object, e)
 	}
 	return 0, nil
-}
-
-// Wait returns how long a status change is collected with later ones, given whether it may wait.
-func Wait(may bool) time.Duration {
-	if may {
-		return StatusDelay
-	}
-	return 0
 }
 
 // Kind is a kind whose objects have one row in each cluster they are placed in. It holds the functions that its Controller calls, in call
@@ -120,18 +109,17 @@ type Kind[O Observed, P Planned, S any] struct {
 	Observe func(context.Context, Client, client.ObjectKey) (O, error)
 	// Plan and Status are pure functions. Status also returns the status as it was read.
 	Plan   func(O) P
-	Status func(O, P, Result, time.Time) (was, is S)
-	// Collect returns how long a status change is collected with later ones; 0 means not at all.
-	Collect func(was, is S) time.Duration
-	// Events returns the events for a status change that was written.
-	Events func(o O, was, is S) []event.Event
+	Status func(O, P, Summary, time.Time) (before, after S)
+	// Change returns how a change of the status is reported.
+	Change func(o O, before, after S) Change
 	// Indexes adds more indexes. It may be nil.
 	Indexes func(context.Context, client.FieldIndexer) error
 	// Rows is another handler for all rows, if rows of other sources matter to the kind. It may be nil.
 	Rows func(client.Reader) handler.EventHandler
 	// Watch adds more watches. It may be nil.
 	Watch func(*builder.Builder) *builder.Builder
-	// Prepare writes what the rows of an object need, before the rows are written. It may be nil. Its problems and errors don't prevent any row.
+	// Prepare writes what the rows of an object need, before the rows are written. It may be nil. Its problems and errors don't prevent any
+	// row.
 	Prepare func(context.Context, Client, O, P) ([]Problem, error)
 	// Gone is called for an object that is not in the cache. It may be nil.
 	Gone func(context.Context, Client, client.ObjectKey) error
@@ -193,7 +181,7 @@ func (k Kind[O, P, S]) Placed(cache client.Reader) Placed {
 	}
 }
 
-// Setup starts the controller of a kind, and the sweep of rows whose object is gone.
+// Setup starts the controller of a kind, and adds the kind to the Sweeper.
 func (k Kind[O, P, S]) Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := errors.Join(expect.Register(metrics.Registry), k.Metrics.Register(metrics.Registry)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -206,11 +194,7 @@ func (k Kind[O, P, S]) Setup(ctx context.Context, mgr ctrl.Manager, o Options) e
 		For(k.Object()).
 		Watches(&fleetv1alpha1.MemberWork{}, RowHandler(k.Name)).
 		Watches(&fleetv1alpha1.MemberCluster{}, ClusterHandler(k.Name, mgr.GetClient(), k.Placed(mgr.GetClient()))).
-		WatchesRawSource(&Fresh{
-			Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Lists: []client.ObjectList{
-				&fleetv1alpha1.MemberClusterList{}, &fleetv1alpha1.MemberWorkList{}, k.List(),
-			},
-		}).
+		WatchesRawSource(o.Fresh.Source(nil, &fleetv1alpha1.MemberClusterList{}, &fleetv1alpha1.MemberWorkList{}, k.List())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)})
 	if k.Rows != nil {
 		b = b.Watches(&fleetv1alpha1.MemberWork{}, k.Rows(mgr.GetClient()))
@@ -221,14 +205,8 @@ func (k Kind[O, P, S]) Setup(ctx context.Context, mgr ctrl.Manager, o Options) e
 	if err := b.Complete(k.New(o, mgr.GetClient(), mgr.GetAPIReader())); err != nil {
 		return fmt.Errorf("set up the hub's %s controller: %w", k.Name, err)
 	}
-	return o.Sweep(mgr, k.Name, k.Object)
-}
-
-// Sweep starts the sweep of a kind's rows whose object is gone.
-func (o Options) Sweep(mgr ctrl.Manager, kind string, empty func() client.Object) error {
-	return (&Sweeper{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Rows: o.Store, Events: o.Events, Clock: o.Clock, Kind: kind, New: empty,
-	}).Setup(mgr)
+	o.Sweeper.Add(k.Name, k.Object, o.Store)
+	return nil
 }
 
 // Reconcile reconciles one object.
@@ -243,7 +221,7 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 		}
 	}
 	if err != nil {
-		return expect.Settle(ctx, err, r.kind.Metrics.Waits.WithLabelValues("CacheBehind"))
+		return expect.Settle(ctx, err, r.kind.Metrics.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	start := r.clock.Now()
 	p := r.kind.Plan(o)
@@ -265,7 +243,7 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 	if plan.RemoveFinalizer || plan.AddFinalizer && err == nil {
 		return ctrl.Result{}, err
 	}
-	was, is := r.kind.Status(o, p, a, r.clock.Now())
-	later, reported := r.reporter.Report(ctx, object, was, is, r.kind.Collect(was, is), func() []event.Event { return r.kind.Events(o, was, is) })
-	return r.reporter.Writer.Result(object, report.Sooner(later, plan.Recheck, a.Recheck, fleet.EvictsIn()), errors.Join(err, reported))
+	before, after := r.kind.Status(o, p, Summarize(fleet, plan, a), r.clock.Now())
+	later, reported := r.reporter.Report(ctx, object, before, after, r.kind.Change(o, before, after))
+	return r.reporter.Writer.Result(object, timing.Sooner(later, plan.Recheck, a.Recheck, fleet.EvictsIn()), errors.Join(err, reported))
 }

@@ -13,7 +13,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // Fleet is the input for the placement of one object. It points into the cache and must not be changed.
@@ -94,7 +94,7 @@ func (f Fleet) Availability(cluster string, namespaces ...string) Availability {
 			continue
 		}
 		a.State, a.Reason = allot.Draining, fleetv1alpha1.ReasonKindNotAllowed
-		a.Message = fmt.Sprintf("cluster %s does not take objects of kind %s: add it to the cluster's limits.allowedKinds", cluster, kind)
+		a.Message = fmt.Sprintf("cluster %s does not allow objects of kind %s: add it to the cluster's limits.allowedKinds", cluster, kind)
 		return a
 	}
 	for _, namespace := range namespaces {
@@ -102,9 +102,9 @@ func (f Fleet) Availability(cluster string, namespaces ...string) Availability {
 			continue
 		}
 		a.State, a.Reason = allot.Draining, fleetv1alpha1.ReasonNamespaceNotAllowed
-		a.Message = fmt.Sprintf("cluster %s does not take objects of namespace %s: add it to the cluster's limits.allowedNamespaces", cluster, namespace)
+		a.Message = fmt.Sprintf("cluster %s does not allow objects in namespace %s: add it to the cluster's limits.allowedNamespaces", cluster, namespace)
 		if namespace == AnyNamespace {
-			a.Message = fmt.Sprintf("cluster %s takes objects in its limits.allowedNamespaces only: select namespaces by name", cluster)
+			a.Message = fmt.Sprintf("cluster %s only allows objects in its limits.allowedNamespaces: select namespaces by name", cluster)
 		}
 		return a
 	}
@@ -166,12 +166,12 @@ func (f Fleet) Silent(cluster string) (reason, message string) {
 	case mc == nil:
 		return ReasonUnknownCluster, "the member cluster is gone, but its rows still exist"
 	case !mc.DeletionTimestamp.IsZero():
-		return ReasonLeaving, "the cluster is leaving the fleet: its part of the object is handled by its leave policy"
+		return ReasonLeaving, "the cluster is leaving the fleet: its leave policy applies to its part of the object"
 	case !mc.Spec.Accepted:
 		return ReasonNotAccepted, "the cluster is not accepted: run kubectl kruise cluster accept " + cluster
 	case !ready(mc):
 		reason, why := unready(mc)
-		return reason, "the cluster " + why + ": its part of the object is deleted when it is back or has left"
+		return reason, "the cluster " + why + ": its part of the object is deleted once it is back or has left"
 	}
 	return "", ""
 }
@@ -194,13 +194,13 @@ func (f Fleet) Objects() map[string]Fleet {
 	out := map[string]Fleet{}
 	for place, r := range f.Rows {
 		cluster, name, _ := strings.Cut(place, "/")
-		of, known := out[name]
+		part, known := out[name]
 		if !known {
-			of = f
-			of.Rows = map[string]*fleetv1alpha1.MemberWork{}
-			out[name] = of
+			part = f
+			part.Rows = map[string]*fleetv1alpha1.MemberWork{}
+			out[name] = part
 		}
-		of.Rows[cluster] = r
+		part.Rows[cluster] = r
 	}
 	return out
 }
@@ -267,7 +267,7 @@ func unready(mc *fleetv1alpha1.MemberCluster) (reason, why string) {
 		return ReasonVersionSkew, "runs a version of Flotilla that is too far from the hub's"
 	}
 	if unsteady(mc) {
-		return ReasonUnsteady, "has reported too often that it is well, and that it is not"
+		return ReasonUnsteady, "has changed between healthy and unhealthy too often"
 	}
 	return ReasonUnreachable, "can't be reached"
 }

@@ -66,72 +66,72 @@ func TestAvailabilityOfAClusterAndWhatItsRowsDo(t *testing.T) {
 		takesRows bool
 	}{
 		{"a ready cluster gets replicas", func(Fleet, *fleetv1alpha1.MemberCluster) {}, Availability{}, "", true},
-		{"up to its limit", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a ready cluster gets replicas up to its limit", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: new(int32(5))}
 		}, Availability{Limit: new(5)}, "", true},
-		{"one that does not take the namespace is drained", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster that does not allow the namespace is drained", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedNamespaces: []string{"other"}}
 		}, Availability{State: allot.Draining, Reason: fleetv1alpha1.ReasonNamespaceNotAllowed}, "", true},
-		{"so is one that does not take the kind", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster that does not allow the kind is drained", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedKinds: []fleetv1alpha1.GroupKind{{Group: "apps", Kind: "Deployment"}, {Kind: "ConfigMap"}}}
 		}, Availability{State: allot.Draining, Reason: fleetv1alpha1.ReasonKindNotAllowed}, "", true},
-		{"one that takes all kinds of the object gets replicas", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster that allows all kinds of the object gets replicas", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedKinds: []fleetv1alpha1.GroupKind{
 				{Group: "apps", Kind: "Deployment"}, {Group: "apps.kruise.io", Kind: "WorkloadSpread"},
 			}}
 		}, Availability{}, "", true},
-		{"one that serves a kind no longer keeps what it has (I13)", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"I13: a cluster that no longer serves a kind keeps its replicas", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Kinds = []fleetv1alpha1.ServedKind{{Group: "apps", Kind: "Deployment"}}
 		}, Availability{}, "", true},
-		{"one that does not serve a kind, and where nothing was placed, is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster that does not serve a kind and has no row is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Kinds = []fleetv1alpha1.ServedKind{{Group: "apps", Kind: "Deployment"}}
 			delete(f.Rows, east.Name)
 		}, Availability{State: allot.Awaited, Reason: fleetv1alpha1.ReasonKindNotServed}, "", true},
-		{"but not if its list may lack some", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster whose list of kinds may be incomplete gets replicas", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Kinds = make([]fleetv1alpha1.ServedKind, fleetv1alpha1.MaxServedKinds)
 			delete(f.Rows, east.Name)
 		}, Availability{}, "", true},
-		{"one that serves all of them gets replicas", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster that serves all kinds gets replicas", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Kinds = []fleetv1alpha1.ServedKind{{Group: "apps", Kind: "Deployment"}, {Group: "apps.kruise.io", Kind: "WorkloadSpread"}}
 			delete(f.Rows, east.Name)
 		}, Availability{}, "", true},
-		{"one that can't be reached is frozen", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"an unreachable cluster is frozen", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Conditions[0].Status = metav1.ConditionFalse
 		}, Availability{State: allot.Frozen, Reason: ReasonUnreachable}, ReasonUnreachable, true},
-		{"so is one of another version", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster with an unsupported version is frozen", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Conditions = []metav1.Condition{condition(fleetv1alpha1.ConditionSkewSupported, metav1.ConditionFalse)}
 		}, Availability{State: allot.Frozen, Reason: ReasonVersionSkew}, ReasonVersionSkew, true},
-		{"one that has not joined", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster that has not joined is frozen", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Phase, east.Status.Conditions = fleetv1alpha1.ClusterJoining, nil
 		}, Availability{State: allot.Frozen, Reason: ReasonNotJoined}, ReasonUnreachable, true},
-		{"one that is not believed", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"an unsteady cluster is frozen", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Phase, east.Status.Conditions[0].Status = fleetv1alpha1.ClusterJoining, metav1.ConditionFalse
 			east.Status.Conditions[0].Reason = fleetv1alpha1.ReasonUnsteady
 		}, Availability{State: allot.Frozen, Reason: ReasonUnsteady}, ReasonUnsteady, true},
-		{"one that is not believed, and where nothing was placed, is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"an unsteady cluster without a row is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Phase, east.Status.Conditions[0].Status = fleetv1alpha1.ClusterJoining, metav1.ConditionFalse
 			east.Status.Conditions[0].Reason = fleetv1alpha1.ReasonUnsteady
 			delete(f.Rows, east.Name)
 		}, Availability{State: allot.Awaited, Reason: ReasonUnsteady}, ReasonUnsteady, true},
-		{"one that is not accepted", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster that is not accepted is frozen", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Spec.Accepted = false
 		}, Availability{State: allot.Frozen, Reason: ReasonNotAccepted}, ReasonNotAccepted, false},
-		{"I13: and one that is missing while its row exists", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"I13: a cluster that is missing while its row exists is frozen", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
 			delete(f.Clusters, east.Name)
 		}, Availability{State: allot.Frozen, Reason: ReasonUnknownCluster}, ReasonUnknownCluster, false},
-		{"one that has not joined, and where nothing was placed, is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster that has not joined and has no row is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Phase, east.Status.Conditions = fleetv1alpha1.ClusterJoining, nil
 			delete(f.Rows, east.Name)
 		}, Availability{State: allot.Awaited, Reason: ReasonNotJoined}, ReasonUnreachable, true},
-		{"so is one that is not accepted", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster that is not accepted and has no row is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Spec.Accepted = false
 			delete(f.Rows, east.Name)
 		}, Availability{State: allot.Awaited, Reason: ReasonNotAccepted}, ReasonNotAccepted, false},
-		{"and one that does not exist, which can have no row", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a cluster that does not exist is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
 			delete(f.Clusters, east.Name)
 			delete(f.Rows, east.Name)
 		}, Availability{State: allot.Awaited, Unusable: true, Reason: ReasonUnknownCluster}, ReasonUnknownCluster, false},
-		{"one that leaves can have none either", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"a leaving cluster gets no rows", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.DeletionTimestamp = &deleted
 		}, Availability{Unusable: true, Reason: ReasonLeaving}, ReasonLeaving, false},
 	} {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
@@ -27,10 +28,11 @@ type reader struct {
 	mu    sync.Mutex
 	rows  map[types.UID]string
 	lists int
+	kinds map[string]int // lists by kind
 }
 
-// become changes the existing rows.
-func (r *reader) become(rows map[types.UID]string) {
+// setRows changes the existing rows.
+func (r *reader) setRows(rows map[types.UID]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rows = rows
@@ -46,11 +48,16 @@ func (r *reader) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lists++
+	if r.kinds != nil {
+		r.kinds[list.GetObjectKind().GroupVersionKind().Kind]++
+	}
 	for uid, version := range r.rows {
 		meta := metav1.ObjectMeta{Name: string(uid), UID: uid, ResourceVersion: version}
 		switch l := list.(type) {
 		case *metav1.PartialObjectMetadataList:
-			l.Items = append(l.Items, metav1.PartialObjectMetadata{ObjectMeta: meta})
+			if l.Kind == "MemberWorkList" {
+				l.Items = append(l.Items, metav1.PartialObjectMetadata{ObjectMeta: meta})
+			}
 		case *fleetv1alpha1.MemberWorkList:
 			l.Items = append(l.Items, fleetv1alpha1.MemberWork{ObjectMeta: meta})
 		}
@@ -70,36 +77,36 @@ func TestAttack12NewLeaderWaitsForItsCache(t *testing.T) {
 		now         rows // on the apiserver after the first list; nil means live
 		waits       bool
 	}{
-		{"a cache that shows all", rows{"a": "7", "b": "10"}, rows{"a": "7", "b": "10"}, nil, false},
-		{"one that is ahead", rows{"a": "7"}, rows{"a": "12", "new": "11"}, nil, false},
-		{"one that shows a row as it was before the last write", rows{"a": "9"}, rows{"a": "7"}, nil, true},
-		{"one that lacks a row", rows{"a": "7", "b": "8"}, rows{"a": "7"}, nil, true},
-		{"one that lacks a row that has gone since", rows{"a": "7", "b": "8"}, rows{"a": "7"}, rows{"a": "7"}, false},
-		{"one that shows a row that was gone before", rows{"a": "7"}, rows{"a": "7", "gone": "8"}, nil, true},
+		{"a cache that is up to date", rows{"a": "7", "b": "10"}, rows{"a": "7", "b": "10"}, nil, false},
+		{"a cache that is ahead", rows{"a": "7"}, rows{"a": "12", "new": "11"}, nil, false},
+		{"a cache with an old version of a row", rows{"a": "9"}, rows{"a": "7"}, nil, true},
+		{"a cache that lacks a row", rows{"a": "7", "b": "8"}, rows{"a": "7"}, nil, true},
+		{"a cache that lacks a row that was deleted since", rows{"a": "7", "b": "8"}, rows{"a": "7"}, rows{"a": "7"}, false},
+		{"a cache with a row that was deleted before", rows{"a": "7"}, rows{"a": "7", "gone": "8"}, nil, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				live, cache := &reader{rows: tt.live, at: "10"}, &reader{rows: tt.cache}
-				f := &Fresh{Cache: cache, Live: live, Scheme: scheme, Lists: []client.ObjectList{&fleetv1alpha1.MemberWorkList{}}}
+				f := (&Fresh{Cache: cache, Live: live, Scheme: scheme}).Source(nil, &fleetv1alpha1.MemberWorkList{})
 				require.NoError(t, f.Start(t.Context(), nil))
 				ended := make(chan error, 1)
 				go func() { ended <- f.WaitForSync(t.Context()) }()
 				if tt.now != nil {
 					synctest.Wait()
-					live.become(tt.now)
+					live.setRows(tt.now)
 				}
 				clock.RealClock{}.Sleep(5 * time.Second)
 				synctest.Wait()
 				if tt.waits {
 					require.Empty(t, ended)
-					cache.become(tt.live)
+					cache.setRows(tt.live)
 				}
 				clock.RealClock{}.Sleep(freshRetry)
 				require.NoError(t, <-ended)
 				lists := live.listed()
 				require.NoError(t, f.WaitForSync(t.Context()))
-				require.Equal(t, lists, live.listed(), "it waits once")
+				require.Equal(t, lists, live.listed(), "the source waits only once")
 			})
 		})
 	}
@@ -109,14 +116,40 @@ func TestFreshEndsWithItsContextAndOnErrors(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
-	lists := []client.ObjectList{&fleetv1alpha1.MemberWorkList{}}
-	behind := &Fresh{
-		Cache: &reader{}, Live: &reader{rows: map[types.UID]string{"a": "1"}, at: "1"}, Scheme: scheme, Lists: lists,
+	from := func(cache, live *reader) ctrlsource.SyncingSource {
+		return (&Fresh{Cache: cache, Live: live, Scheme: scheme}).Source(nil, &fleetv1alpha1.MemberWorkList{})
 	}
+	behind := from(&reader{}, &reader{rows: map[types.UID]string{"a": "1"}, at: "1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, behind.WaitForSync(ctx), context.Canceled)
 	down := errors.New("down")
-	require.ErrorIs(t, (&Fresh{Cache: &reader{}, Live: &reader{err: down}, Scheme: scheme, Lists: lists}).WaitForSync(t.Context()), down)
-	require.ErrorIs(t, (&Fresh{Cache: &reader{err: down}, Live: &reader{at: "1"}, Scheme: scheme, Lists: lists}).WaitForSync(t.Context()), down)
+	require.ErrorIs(t, from(&reader{}, &reader{err: down}).WaitForSync(t.Context()), down)
+	require.ErrorIs(t, from(&reader{err: down}, &reader{at: "1"}).WaitForSync(t.Context()), down)
+}
+
+func TestControllersShareOneListOfEachKind(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
+	synctest.Test(t, func(t *testing.T) {
+		live := &reader{rows: map[types.UID]string{"a": "7"}, at: "10", kinds: map[string]int{}}
+		cache := &reader{rows: map[types.UID]string{"a": "5"}}
+		f := &Fresh{Cache: cache, Live: live, Scheme: scheme}
+		own := []client.ObjectList{&fleetv1alpha1.PropagationList{}, &fleetv1alpha1.ClusterPropagationList{}}
+		ended := make(chan error, len(own))
+		for _, list := range own {
+			source := f.Source(nil, &fleetv1alpha1.MemberWorkList{}, list)
+			go func() { ended <- source.WaitForSync(t.Context()) }()
+		}
+		synctest.Wait()
+		require.Empty(t, ended, "no controller starts before the cache shows the latest row")
+		cache.setRows(live.rows)
+		for range own {
+			require.NoError(t, <-ended)
+		}
+		require.Equal(t, map[string]int{"MemberWorkList": 1, "PropagationList": 1, "ClusterPropagationList": 1}, live.kinds)
+		require.NoError(t, f.Source(nil, &fleetv1alpha1.MemberWorkList{}).WaitForSync(t.Context()))
+		require.Equal(t, 1, live.kinds["MemberWorkList"], "a controller that starts later does not list again")
+	})
 }

@@ -34,8 +34,8 @@ func WithoutNulls(in map[string]any) {
 			WithoutNulls(v)
 		case []any:
 			for _, item := range v {
-				if of, ok := item.(map[string]any); ok {
-					WithoutNulls(of)
+				if nested, ok := item.(map[string]any); ok {
+					WithoutNulls(nested)
 				}
 			}
 		}

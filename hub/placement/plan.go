@@ -24,6 +24,8 @@ type Plan struct {
 	Withdrawals []Withdrawal
 	// Deleting says what happens to the objects in the members while the object is being deleted. Otherwise it is empty.
 	Deleting string
+	// Frozen are clusters that don't answer although they may hold no row.
+	Frozen []string
 	// Recheck is when to plan again although no watch may report a change; 0 means never.
 	Recheck time.Duration
 }
@@ -46,7 +48,7 @@ func Withdraw(object metav1.Object, f Fleet, policy fleetv1alpha1.LeavePolicy, n
 	p := Plan{RemoveFinalizer: Held(object) && len(f.Rows) == 0, Deleting: "the object is being deleted"}
 	if namespaceTerminating {
 		policy = fleetv1alpha1.LeaveOrphan
-		p.Deleting = "the namespace is being deleted, and what runs in the members is kept"
+		p.Deleting = "the namespace is being deleted, and objects in the members are kept"
 	}
 	var problems []Problem
 	silent := ""

@@ -3,7 +3,7 @@ package placement
 import (
 	"slices"
 
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // Readiness returns the readiness of an object whose writes have failed or that has problems, or false if it has neither. Some problems need
@@ -14,7 +14,7 @@ func Readiness(err error, problems []Problem, ends ...string) (report.Readiness,
 		return report.Retrying(report.WriteFailure(err)), true
 	}
 	for i, p := range problems {
-		if !passes(p.Reason) && !slices.Contains(ends, p.Reason) {
+		if !resolvesItself(p.Reason) && !slices.Contains(ends, p.Reason) {
 			return report.Stalled(report.Failure{Reason: p.Reason, Message: Describe(problems[i:])}), true
 		}
 	}
@@ -24,8 +24,8 @@ func Readiness(err error, problems []Problem, ends ...string) (report.Readiness,
 	return report.Readiness{}, false
 }
 
-// passes reports whether a problem with this reason goes away by itself.
-func passes(reason string) bool {
+// resolvesItself reports whether a problem with this reason goes away by itself.
+func resolvesItself(reason string) bool {
 	switch reason {
 	case ReasonNotJoined, ReasonUnreachable, ReasonUnsteady, ReasonTainted, ReasonLeaving, ReasonPaced:
 		return true

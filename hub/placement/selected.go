@@ -82,7 +82,7 @@ func (s Selected) Validate(path *field.Path) field.ErrorList {
 	}
 	for i, name := range s.Names {
 		if slices.Contains(s.Excluded, name) {
-			faults = append(faults, field.Invalid(path.Child("names").Index(i), name, fmt.Sprintf("excluded has it too: remove %s from one", name)))
+			faults = append(faults, field.Invalid(path.Child("names").Index(i), name, fmt.Sprintf("excluded lists it too: remove %s from one of the two", name)))
 		}
 	}
 	return append(faults, metav1validation.ValidateLabelSelector(s.Selector,

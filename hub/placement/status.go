@@ -9,7 +9,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 // Result is the result of applying a Plan.
@@ -27,10 +27,43 @@ type Result struct {
 	Err error
 }
 
-// Applied returns the clusters, or places, that hold a row or should have one. The value is true if the row is as planned and the member has
-// acknowledged it, so that the cluster has the object's current generation. A row that was emptied and is being withdrawn has nothing more to
-// apply. A row that the plan neither writes nor withdraws doesn't have this generation.
-func (r Result) Applied(p Plan) map[string]bool {
+// Summary is what the rows of an object say about it, for the object's status.
+type Summary struct {
+	Result
+
+	// Stale are the clusters that don't answer, so that their reports are out of date.
+	Stale map[string]bool
+	// Applied has the clusters, or places, that hold a row or should have one. The value is true if the row is as planned and the member has
+	// acknowledged it, so that the cluster has the object's current generation.
+	Applied map[string]bool
+	// Lagging are the clusters, or places, that answer and have yet to apply their row, sorted.
+	Lagging []string
+	// Blocked has a problem for each row that its member reports as blocked or failed, sorted by cluster.
+	Blocked []Problem
+	// Observed is true if all members that answer have the object's current generation. If no row is wanted, the conditions have the reason,
+	// unless the report of a cluster is missing.
+	Observed bool
+}
+
+// Summarize returns the Summary of an object after a plan was applied.
+func Summarize(f Fleet, p Plan, r Result) Summary {
+	s := Summary{Result: r, Stale: f.Stale(), Applied: applied(p, r), Blocked: blocked(r.Rows)}
+	for _, cluster := range p.Frozen {
+		s.Stale[cluster] = true
+	}
+	for place, applied := range s.Applied {
+		if !applied && !s.Stale[row.ClusterOf(place)] {
+			s.Lagging = append(s.Lagging, place)
+		}
+	}
+	slices.Sort(s.Lagging)
+	s.Observed = len(s.Lagging) == 0 && r.Err == nil && (len(p.Wants) > 0 || len(s.Stale) == 0)
+	return s
+}
+
+// applied returns Summary.Applied. A row that was emptied and is being withdrawn has nothing more to apply. A row that the plan neither writes
+// nor withdraws doesn't have this generation.
+func applied(p Plan, r Result) map[string]bool {
 	out := make(map[string]bool, len(r.Rows))
 	for cluster := range r.Rows {
 		out[cluster] = false
@@ -45,13 +78,19 @@ func (r Result) Applied(p Plan) map[string]bool {
 	return out
 }
 
-// Blocked returns a problem for each row that its member reports as blocked or failed, sorted by cluster.
-func (r Result) Blocked() []Problem {
-	var out []Problem
-	for _, place := range slices.Sorted(maps.Keys(r.Rows)) {
-		if live := r.Rows[place]; Blocked(live) {
-			out = append(out, Problem{Cluster: row.ClusterOf(place), Reason: live.Status.Reason, Message: live.Status.Message})
+// blocked returns Summary.Blocked.
+func blocked(rows map[string]*fleetv1alpha1.MemberWork) []Problem {
+	var places []string
+	for place, live := range rows {
+		if Blocked(live) {
+			places = append(places, place)
 		}
+	}
+	slices.Sort(places)
+	out := make([]Problem, len(places))
+	for i, place := range places {
+		live := rows[place]
+		out[i] = Problem{Cluster: row.ClusterOf(place), Reason: live.Status.Reason, Message: live.Status.Message}
 	}
 	return out
 }
@@ -78,7 +117,7 @@ func (r Result) Holders(problems []Problem) string {
 	names = append(first, names...)
 	switch len(names) {
 	case 0:
-		return "no cluster holds it any more"
+		return "no cluster holds it anymore"
 	case 1:
 		return "1 cluster still holds it: " + names[0]
 	default:

@@ -22,7 +22,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 const (
@@ -36,36 +36,49 @@ const (
 const EventSourceGone = "SourceGone"
 
 // Sweeper withdraws rows whose object is gone without having withdrawn them, because somebody removed its finalizer. Otherwise the workloads
-// would run on, and nobody would notice. The Sweeper handles one kind. It reports such a row first, and withdraws it later, subject to the
-// breaker. If the object's namespace is gone too, what runs in the member is kept, as in Withdraw.
+// would run on, and nobody would notice. The Sweeper reports such a row first, and withdraws it later, subject to the breaker. If the object's
+// namespace is gone too, what runs in the member is kept, as in Withdraw.
 type Sweeper struct {
 	// Client writes, and reads from the cache. Live reads from the apiserver.
 	Client client.Client
 	Live   client.Reader
-	Rows   *row.Store
 	Events event.Recorder
 	// Clock is the real clock, except in tests.
 	Clock clock.PassiveClock
-	// Kind is the kind of the objects, and New returns an empty one.
-	Kind string
-	New  func() client.Object
 
-	mu sync.Mutex
+	kinds map[string]swept
+	mu    sync.Mutex
 	// gone is the time since when rows have been without a source. A restart starts over.
 	gone map[types.UID]time.Time
 }
 
-// Setup starts the controller in mgr.
-func (s *Sweeper) Setup(mgr ctrl.Manager) error {
+// swept is a kind whose rows are swept.
+type swept struct {
+	empty func() client.Object
+	rows  *row.Store
+}
+
+// Add has the rows of a kind swept. empty returns an empty object of the kind. Add must be called before Setup.
+func (s *Sweeper) Add(kind string, empty func() client.Object, rows *row.Store) {
+	if s.kinds == nil {
+		s.kinds = map[string]swept{}
+	}
+	s.kinds[kind] = swept{empty: empty, rows: rows}
+}
+
+// Setup starts the controller in mgr. It begins once the cache has all objects and rows.
+func (s *Sweeper) Setup(mgr ctrl.Manager, fresh *Fresh) error {
 	deleted := predicate.Funcs{
 		CreateFunc: func(ctrlevent.CreateEvent) bool { return false },
 		UpdateFunc: func(ctrlevent.UpdateEvent) bool { return false },
 	}
-	err := ctrl.NewControllerManagedBy(mgr).Named("sweep-"+s.Kind).
+	b := ctrl.NewControllerManagedBy(mgr).Named("sweep").
 		For(&fleetv1alpha1.MemberWork{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(s.New(), handler.EnqueueRequestsFromMapFunc(s.rowsOf), builder.WithPredicates(deleted)).
-		Complete(s)
-	if err != nil {
+		WatchesRawSource(fresh.Source(nil, &fleetv1alpha1.MemberWorkList{}))
+	for _, kind := range s.kinds {
+		b = b.Watches(kind.empty(), handler.EnqueueRequestsFromMapFunc(s.rowsOf), builder.WithPredicates(deleted))
+	}
+	if err := b.Complete(s); err != nil {
 		return fmt.Errorf("set up the sweep of rows: %w", err)
 	}
 	return nil
@@ -91,13 +104,14 @@ func (s *Sweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := s.Client.Get(ctx, req.NamespacedName, live); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if live.Spec.Source.Kind != s.Kind {
+	kind, known := s.kinds[live.Spec.Source.Kind]
+	if !known {
 		return ctrl.Result{}, nil
 	}
 	gone := live.DeletionTimestamp.IsZero()
 	if gone {
 		var err error
-		if gone, err = s.sourceGone(ctx, live.Spec.Source); err != nil {
+		if gone, err = s.sourceGone(ctx, kind, live.Spec.Source); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -110,17 +124,17 @@ func (s *Sweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		source := live.Spec.Source
 		ctrl.LoggerFrom(ctx).Info("Found a row without its source", "row", req, "kind", source.Kind, "namespace", source.Namespace, "name", source.Name)
 		s.Events.Record(live, event.Warning(EventSourceGone, "Sweep",
-			"%s %s is gone and has left this row behind. It is withdrawn in %s. To keep what runs in the cluster, set deletionPolicy of the row to Orphan.",
+			"%s %s is gone and has left this row behind. It will be withdrawn in %s. To keep the object in the cluster, set the row's deletionPolicy to Orphan.",
 			source.Kind, strings.TrimPrefix(source.Namespace+"/"+source.Name, "/"), left))
 	}
 	if left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
-	return s.withdraw(ctx, live)
+	return s.withdraw(ctx, kind, live)
 }
 
 // withdraw withdraws a row with its own policy, or with Orphan if the namespace of its source is gone too.
-func (s *Sweeper) withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork) (ctrl.Result, error) {
+func (s *Sweeper) withdraw(ctx context.Context, kind swept, live *fleetv1alpha1.MemberWork) (ctrl.Result, error) {
 	policy := live.Spec.DeletionPolicy
 	if name := live.Spec.Source.Namespace; name != "" {
 		namespace := &corev1.Namespace{}
@@ -133,7 +147,7 @@ func (s *Sweeper) withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork) 
 		}
 	}
 	paced := row.PacedError{}
-	switch err := s.Rows.Withdraw(ctx, live, policy, true); {
+	switch err := kind.rows.Withdraw(ctx, live, policy, true); {
 	case errors.As(err, &paced):
 		return ctrl.Result{RequeueAfter: paced.Wait}, nil
 	case errors.Is(err, row.ErrPaused):
@@ -146,9 +160,9 @@ func (s *Sweeper) withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork) 
 }
 
 // sourceGone reports whether the source of a row doesn't exist. The cache can prove that it exists, but not that it doesn't.
-func (s *Sweeper) sourceGone(ctx context.Context, source fleetv1alpha1.WorkSource) (bool, error) {
+func (s *Sweeper) sourceGone(ctx context.Context, kind swept, source fleetv1alpha1.WorkSource) (bool, error) {
 	for _, reader := range []client.Reader{s.Client, s.Live} {
-		o := s.New()
+		o := kind.empty()
 		err := reader.Get(ctx, client.ObjectKey{Namespace: source.Namespace, Name: source.Name}, o)
 		if client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("get %s %s/%s: %w", source.Kind, source.Namespace, source.Name, err)

@@ -19,7 +19,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 // noted stores the reasons of events.
@@ -46,15 +46,15 @@ func TestAttack11RowsWithoutTheirObjectAreWithdrawn(t *testing.T) {
 		gone        bool
 		policy      fleetv1alpha1.LeavePolicy
 	}{
-		{name: "one whose object exists stays", cache: []client.Object{source()}, live: []client.Object{source(), namespace()}},
-		{name: "also if only the apiserver has it", live: []client.Object{source(), namespace()}},
-		{name: "or if the apiserver does not answer", live: []client.Object{namespace()}, fails: true},
-		{name: "and one of another kind", live: []client.Object{namespace()}, kind: "Other"},
-		{name: "one whose object is gone goes", live: []client.Object{namespace()}, gone: true, policy: fleetv1alpha1.LeaveDelete},
-		{name: "also if there is another of that name", cache: []client.Object{another}, live: []client.Object{another, namespace()}, gone: true, policy: fleetv1alpha1.LeaveDelete},
-		{name: "and what it asked for is kept if the namespace is gone too", gone: true, policy: fleetv1alpha1.LeaveOrphan},
-		{name: "or is going", live: []client.Object{leaving}, gone: true, policy: fleetv1alpha1.LeaveOrphan},
-		{name: "what is in no namespace goes", cluster: true, gone: true, policy: fleetv1alpha1.LeaveDelete},
+		{name: "a row whose object exists stays", cache: []client.Object{source()}, live: []client.Object{source(), namespace()}},
+		{name: "a row whose object is missing from the cache only stays", live: []client.Object{source(), namespace()}},
+		{name: "a row stays while the apiserver does not answer", live: []client.Object{namespace()}, fails: true},
+		{name: "a row of another kind stays", live: []client.Object{namespace()}, kind: "Other"},
+		{name: "a row whose object is gone is withdrawn", live: []client.Object{namespace()}, gone: true, policy: fleetv1alpha1.LeaveDelete},
+		{name: "a row whose object was created again is withdrawn", cache: []client.Object{another}, live: []client.Object{another, namespace()}, gone: true, policy: fleetv1alpha1.LeaveDelete},
+		{name: "a row whose object is gone with its namespace is orphaned", gone: true, policy: fleetv1alpha1.LeaveOrphan},
+		{name: "a row whose object is gone with a terminating namespace is orphaned", live: []client.Object{leaving}, gone: true, policy: fleetv1alpha1.LeaveOrphan},
+		{name: "a row of a cluster-scoped object is withdrawn", cluster: true, gone: true, policy: fleetv1alpha1.LeaveDelete},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -88,10 +88,8 @@ func TestAttack11RowsWithoutTheirObjectAreWithdrawn(t *testing.T) {
 				},
 			})
 			clk, events := clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &noted{}
-			s := &Sweeper{
-				Client: cache, Live: live, Rows: row.NewStore(cache, []byte("key"), clk), Events: events, Clock: clk,
-				Kind: "ConfigMap", New: func() client.Object { return &corev1.ConfigMap{} },
-			}
+			s := &Sweeper{Client: cache, Live: live, Events: events, Clock: clk}
+			s.Add("ConfigMap", func() client.Object { return &corev1.ConfigMap{} }, row.NewStore(cache, []byte("key"), clk))
 			req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(work)}
 			now := func() *fleetv1alpha1.MemberWork {
 				require.NoError(t, cache.Get(t.Context(), req.NamespacedName, work))
@@ -101,7 +99,7 @@ func TestAttack11RowsWithoutTheirObjectAreWithdrawn(t *testing.T) {
 				_, err := s.Reconcile(t.Context(), req)
 				require.Equal(t, tt.fails, err != nil, "%v", err)
 			}
-			require.True(t, now().DeletionTimestamp.IsZero(), "it is reported first")
+			require.True(t, now().DeletionTimestamp.IsZero(), "the first pass only reports it")
 			require.Equal(t, tt.gone, len(*events) > 0)
 			clk.SetTime(clk.Now().Add(sweepAfter))
 			_, err := s.Reconcile(t.Context(), req)

@@ -7,7 +7,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/seconds"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // taint adjusts the availability of a ready cluster for the strongest of its taints that the object doesn't tolerate.
@@ -16,7 +16,7 @@ func (f Fleet) taint(mc *fleetv1alpha1.MemberCluster, a Availability) Availabili
 	if t == nil {
 		return a
 	}
-	placed, left := f.Rows[mc.Name] != nil, f.stays(t)
+	placed, left := f.Rows[mc.Name] != nil, f.toleratedFor(t)
 	switch {
 	case t.Effect == fleetv1alpha1.NoNewPlace && placed:
 		return a
@@ -25,7 +25,7 @@ func (f Fleet) taint(mc *fleetv1alpha1.MemberCluster, a Availability) Availabili
 		a.Message = fmt.Sprintf("cluster %s has taint %s: the object's replicas there move to other clusters", mc.Name, t)
 	default:
 		a.State = allot.Closed
-		a.Message = fmt.Sprintf("cluster %s has taint %s: it takes no more of the object", mc.Name, t)
+		a.Message = fmt.Sprintf("cluster %s has taint %s: it gets no more replicas", mc.Name, t)
 	}
 	a.Message += "; tolerate the taint, or name another cluster"
 	a.Reason = ReasonTainted
@@ -50,7 +50,7 @@ func (f Fleet) strongest(mc *fleetv1alpha1.MemberCluster) *fleetv1alpha1.Cluster
 		if f.tolerates(t) {
 			continue
 		}
-		if found == nil || t.Effect.Strength() > found.Effect.Strength() || t.Effect == found.Effect && f.stays(t) < f.stays(found) {
+		if found == nil || t.Effect.Strength() > found.Effect.Strength() || t.Effect == found.Effect && f.toleratedFor(t) < f.toleratedFor(found) {
 			found = t
 		}
 	}
@@ -79,15 +79,15 @@ func tolerates(by *fleetv1alpha1.ClusterToleration, t *fleetv1alpha1.ClusterTain
 	}
 }
 
-// stays returns how much longer replicas stay despite a taint that evicts them. A taint without timeAdded counts as old.
-func (f Fleet) stays(t *fleetv1alpha1.ClusterTaint) time.Duration {
+// toleratedFor returns how much longer replicas stay despite a taint that evicts them. A taint without timeAdded counts as old.
+func (f Fleet) toleratedFor(t *fleetv1alpha1.ClusterTaint) time.Duration {
 	var longest time.Duration
 	for i := range f.Tolerations {
 		by := &f.Tolerations[i]
 		if by.TolerationSeconds == nil || t.TimeAdded == nil || !tolerates(by, t) {
 			continue
 		}
-		end := t.TimeAdded.Add(seconds.Duration(*by.TolerationSeconds))
+		end := t.TimeAdded.Add(timing.Seconds(*by.TolerationSeconds))
 		longest = max(longest, end.Sub(f.Now))
 	}
 	return longest
@@ -102,7 +102,7 @@ func (f Fleet) EvictsIn() time.Duration {
 			continue
 		}
 		if t := f.strongest(mc); t != nil && t.Effect == fleetv1alpha1.Evict {
-			if left := f.stays(t); left > 0 && (first == 0 || left < first) {
+			if left := f.toleratedFor(t); left > 0 && (first == 0 || left < first) {
 				first = left
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
-	"github.com/flotilla-io/flotilla/pkg/seconds"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 var added = time.Unix(1000, 0)
@@ -33,34 +33,34 @@ func TestTaintsOfACluster(t *testing.T) {
 		placed, fresh allot.State
 		evictsIn      time.Duration
 	}{
-		{name: "without taints all are taken"},
-		{name: "NoNewPlace lets what is there grow", taints: []fleetv1alpha1.TaintEffect{noNewPlace}, fresh: allot.Closed},
+		{name: "no taints"},
+		{name: "NoNewPlace lets placed objects grow", taints: []fleetv1alpha1.TaintEffect{noNewPlace}, fresh: allot.Closed},
 		{name: "NoPlace lets nothing grow", taints: []fleetv1alpha1.TaintEffect{noPlace}, placed: allot.Closed, fresh: allot.Closed},
-		{name: "Evict drains", taints: []fleetv1alpha1.TaintEffect{evict}, placed: allot.Draining, fresh: allot.Closed},
-		{name: "the strongest counts", taints: []fleetv1alpha1.TaintEffect{noNewPlace, evict, noPlace}, placed: allot.Draining, fresh: allot.Closed},
+		{name: "Evict drains the cluster", taints: []fleetv1alpha1.TaintEffect{evict}, placed: allot.Draining, fresh: allot.Closed},
+		{name: "the strongest taint counts", taints: []fleetv1alpha1.TaintEffect{noNewPlace, evict, noPlace}, placed: allot.Draining, fresh: allot.Closed},
 		{name: "a taint with this value is tolerated", taints: []fleetv1alpha1.TaintEffect{evict}, tolerations: []toleration{{Key: "upgrade", Value: "v2"}}},
 		{
-			name: "one with another value is not", taints: []fleetv1alpha1.TaintEffect{noPlace},
+			name: "a taint with another value is not tolerated", taints: []fleetv1alpha1.TaintEffect{noPlace},
 			tolerations: []toleration{{Key: "upgrade", Operator: equal, Value: "v1"}}, placed: allot.Closed, fresh: allot.Closed,
 		},
 		{name: "with Exists the value does not matter", taints: []fleetv1alpha1.TaintEffect{noPlace}, tolerations: []toleration{{Key: "upgrade", Operator: exists}}},
-		{name: "without a key every taint is tolerated", taints: []fleetv1alpha1.TaintEffect{noPlace, evict}, tolerations: []toleration{{Operator: exists}}},
+		{name: "a toleration without a key tolerates every taint", taints: []fleetv1alpha1.TaintEffect{noPlace, evict}, tolerations: []toleration{{Operator: exists}}},
 		{
-			name: "with an effect only that one is", taints: []fleetv1alpha1.TaintEffect{noPlace, evict},
+			name: "a toleration with an effect tolerates only that effect", taints: []fleetv1alpha1.TaintEffect{noPlace, evict},
 			tolerations: []toleration{{Key: "upgrade", Operator: exists, Effect: evict}}, placed: allot.Closed, fresh: allot.Closed,
 		},
 		{
-			name: "what is tolerated for a while stays so long, but does not grow and does not come", taints: []fleetv1alpha1.TaintEffect{evict}, after: 10 * time.Second,
+			name: "a taint tolerated for some time closes the cluster until then", taints: []fleetv1alpha1.TaintEffect{evict}, after: 10 * time.Second,
 			tolerations: []toleration{{Key: "upgrade", Operator: exists, Effect: evict, TolerationSeconds: new(int64(60))}},
 			placed:      allot.Closed, fresh: allot.Closed, evictsIn: 50 * time.Second,
 		},
 		{ // This is more than a time.Duration holds.
-			name: "for centuries too", taints: []fleetv1alpha1.TaintEffect{evict},
+			name: "tolerationSeconds of centuries", taints: []fleetv1alpha1.TaintEffect{evict},
 			tolerations: []toleration{{Key: "upgrade", Operator: exists, Effect: evict, TolerationSeconds: new(int64(10_000_000_000))}},
-			placed:      allot.Closed, fresh: allot.Closed, evictsIn: seconds.Duration(10_000_000_000),
+			placed:      allot.Closed, fresh: allot.Closed, evictsIn: timing.Seconds(10_000_000_000),
 		},
 		{
-			name: "and then goes", taints: []fleetv1alpha1.TaintEffect{evict}, after: time.Minute,
+			name: "a taint tolerated for some time evicts afterwards", taints: []fleetv1alpha1.TaintEffect{evict}, after: time.Minute,
 			tolerations: []toleration{{Key: "upgrade", Operator: exists, Effect: evict, TolerationSeconds: new(int64(60))}},
 			placed:      allot.Draining, fresh: allot.Closed,
 		},
@@ -80,14 +80,14 @@ func TestTaintsOfACluster(t *testing.T) {
 			}
 			check(tt.placed, "placed")
 			require.Equal(t, tt.evictsIn, f.EvictsIn())
-			require.Equal(t, tt.placed != allot.Draining, len(f.Select("shop", labels.Everything())) == 1, "a selector keeps what it has, and what is evicted leaves")
+			require.Equal(t, tt.placed != allot.Draining, len(f.Select("shop", labels.Everything())) == 1, "a selector keeps clusters with rows, except those that evict")
 			delete(f.Rows, "east")
 			check(tt.fresh, "not placed")
 			require.Zero(t, f.EvictsIn(), "there is nothing to evict")
 			require.Equal(t, tt.fresh == allot.Ready, len(f.Select("shop", labels.Everything())) == 1)
 		})
 	}
-	t.Run("I6: a cluster that can't be reached stays frozen, and evicts nothing", func(t *testing.T) {
+	t.Run("I6: an unreachable cluster stays frozen and evicts nothing", func(t *testing.T) {
 		t.Parallel()
 		east := member("east")
 		east.Spec.Taints, east.Status.Conditions = []fleetv1alpha1.ClusterTaint{tainted(evict)}, nil

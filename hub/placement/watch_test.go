@@ -33,9 +33,9 @@ func TestRowHandler(t *testing.T) {
 	}{
 		{"a resync is ignored", func(*fleetv1alpha1.MemberWork) {}, nil},
 		{"counts are collected", func(r *fleetv1alpha1.MemberWork) { r.ResourceVersion, r.Status.Counts.Ready = "2", 3 }, map[reconcile.Request]time.Duration{web: gather}},
-		{"an acknowledgement is not", func(r *fleetv1alpha1.MemberWork) { r.ResourceVersion, r.Status.ObservedGeneration = "2", 2 }, map[reconcile.Request]time.Duration{web: 0}},
-		{"nor is a phase", func(r *fleetv1alpha1.MemberWork) { r.ResourceVersion, r.Status.Phase = "2", fleetv1alpha1.WorkBlocked }, map[reconcile.Request]time.Duration{web: 0}},
-		{"nor is a new generation", func(r *fleetv1alpha1.MemberWork) { r.ResourceVersion, r.Generation = "2", 4 }, map[reconcile.Request]time.Duration{web: 0}},
+		{"an acknowledgement is reported at once", func(r *fleetv1alpha1.MemberWork) { r.ResourceVersion, r.Status.ObservedGeneration = "2", 2 }, map[reconcile.Request]time.Duration{web: 0}},
+		{"a phase is reported at once", func(r *fleetv1alpha1.MemberWork) { r.ResourceVersion, r.Status.Phase = "2", fleetv1alpha1.WorkBlocked }, map[reconcile.Request]time.Duration{web: 0}},
+		{"a new generation is reported at once", func(r *fleetv1alpha1.MemberWork) { r.ResourceVersion, r.Generation = "2", 4 }, map[reconcile.Request]time.Duration{web: 0}},
 		{"rows of other kinds are ignored", func(r *fleetv1alpha1.MemberWork) {
 			r.ResourceVersion, r.Generation, r.Spec.Source.Kind = "2", 4, "Other"
 		}, nil},
@@ -71,12 +71,12 @@ func TestChangesOfAClusterThatCanChangeAPlan(t *testing.T) {
 			mc.Status.Conditions = append(mc.Status.Conditions, condition(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionTrue))
 		}, false},
 		{"a cluster becomes unreachable", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Conditions[0].Status = metav1.ConditionFalse }, true},
-		{"its phase changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Phase = fleetv1alpha1.ClusterUnreachable }, false},
-		{"it has to join again", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Phase = fleetv1alpha1.ClusterJoining }, true},
-		{"it starts to leave", func(mc *fleetv1alpha1.MemberCluster) { mc.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0))) }, true},
-		{"its labels change", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil }, true},
-		{"its acceptance changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }, true},
-		{"its limits change", func(mc *fleetv1alpha1.MemberCluster) {
+		{"the phase of a cluster changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Phase = fleetv1alpha1.ClusterUnreachable }, false},
+		{"a cluster has to join again", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Phase = fleetv1alpha1.ClusterJoining }, true},
+		{"a cluster starts to leave", func(mc *fleetv1alpha1.MemberCluster) { mc.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0))) }, true},
+		{"the labels of a cluster change", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil }, true},
+		{"the acceptance of a cluster changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }, true},
+		{"the limits of a cluster change", func(mc *fleetv1alpha1.MemberCluster) {
 			mc.Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: new(int32(3))}
 		}, true},
 		{"another part of its spec changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Generation, mc.Spec.Zone = 2, "b" }, false},
@@ -97,5 +97,5 @@ func TestChangesOfAClusterThatCanChangeAPlan(t *testing.T) {
 	skewed.Status.Conditions[0].Status = metav1.ConditionFalse
 	again := skewed.DeepCopy()
 	again.Status.Conditions = append(again.Status.Conditions, condition(fleetv1alpha1.ConditionSkewSupported, metav1.ConditionFalse))
-	require.True(t, changed(skewed, again), "why a cluster is not ready changes")
+	require.True(t, changed(skewed, again), "the reason why a cluster is not ready changes")
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
 // Where is where a subset is placed: in a cluster, or in the clusters that a selector matches.
@@ -27,9 +27,9 @@ const (
 	anyCluster   = "*"
 )
 
-// IndexByCluster adds the index that In needs for objects of the same kind as o. of returns where the subsets of an object are placed.
-func IndexByCluster(ctx context.Context, i client.FieldIndexer, o client.Object, of func(client.Object) []Where) error {
-	return ownership.AddIndex(ctx, i, "objects by cluster", o, clusterIndex, func(o client.Object) []string { return indexed(of(o)) })
+// IndexByCluster adds the index that In needs for objects of the same kind as o. whereOf returns where the subsets of an object are placed.
+func IndexByCluster(ctx context.Context, i client.FieldIndexer, o client.Object, whereOf func(client.Object) []Where) error {
+	return ownership.AddIndex(ctx, i, "objects by cluster", o, clusterIndex, func(o client.Object) []string { return indexed(whereOf(o)) })
 }
 
 func indexed(all []Where) []string {
@@ -49,7 +49,8 @@ func indexed(all []Where) []string {
 // In returns the objects that have a subset in a cluster, or a selector that matches one of the sets of labels. It reads them into the list
 // that empty returns, from a cache with the index of IndexByCluster. The objects belong to the cache and must not be changed.
 func In(
-	ctx context.Context, r client.Reader, empty func() client.ObjectList, of func(client.Object) []Where, cluster string, sets ...map[string]string,
+	ctx context.Context, r client.Reader, empty func() client.ObjectList, whereOf func(client.Object) []Where, cluster string,
+	sets ...map[string]string,
 ) ([]client.Object, error) {
 	var out []client.Object
 	for _, name := range []string{cluster, anyCluster} {
@@ -58,7 +59,7 @@ func In(
 			return nil, fmt.Errorf("list objects of cluster %s: %w", name, err)
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {
-			if o, ok := item.(client.Object); ok && (name == cluster || matchesAny(of(o), sets)) {
+			if o, ok := item.(client.Object); ok && (name == cluster || matchesAny(whereOf(o), sets)) {
 				out = append(out, o)
 			}
 			return nil

@@ -14,12 +14,12 @@ import (
 	"github.com/flotilla-io/flotilla/hub/row"
 )
 
-// many returns what is observed for a Propagation of that many Deployments in that many clusters. It has one override, which applies to every
-// second cluster and sets a text of that many bytes.
-func many(tb testing.TB, objects, clusters, bytes int) *observed {
+// manyObjects returns what is observed for a Propagation of that many Deployments in that many clusters. It has one override, which applies
+// to every second cluster and sets a text of that many bytes.
+func manyObjects(tb testing.TB, objects, clusters, bytes int) *observed {
 	tb.Helper()
 	o := &observed{
-		source: propagation("web"), kind: sourceKind, was: &fleetv1alpha1.PropagationStatus{}, lost: map[string]fate{}, held: map[string]string{},
+		source: propagation("web"), kind: sourceKind, oldStatus: &fleetv1alpha1.PropagationStatus{}, lost: map[string]fate{}, heldBy: map[string]string{},
 		Fleet: placement.Fleet{Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}},
 	}
 	o.source.SetFinalizers([]string{"fleet.kruise.io/row"})
@@ -53,7 +53,7 @@ func TestAttack23WhatClustersGetIsRenderedOnceForTheOverridesThatMatch(t *testin
 	for name, bytes := range map[string]int{"a patch in the row": 10, "a patch that is too long for a row": row.PatchLimit + 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := plan(many(t, 1, 10, bytes))
+			p := plan(manyObjects(t, 1, 10, bytes))
 			require.Len(t, p.Wants, 10)
 			for i, want := range p.Wants {
 				with := p.Wants[i%2]
@@ -62,7 +62,7 @@ func TestAttack23WhatClustersGetIsRenderedOnceForTheOverridesThatMatch(t *testin
 				require.Equal(t, changed && bytes <= row.PatchLimit, len(want.Patch) > 0)
 				require.Equal(t, changed && bytes > row.PatchLimit, strings.Contains(string(want.Manifest), "xxx"))
 				if len(want.Patch) > 0 {
-					require.Same(t, &with.Patch[0], &want.Patch[0], "%d: and one patch", i)
+					require.Same(t, &with.Patch[0], &want.Patch[0], "%d: the clusters share one patch", i)
 				}
 			}
 		})
@@ -71,7 +71,7 @@ func TestAttack23WhatClustersGetIsRenderedOnceForTheOverridesThatMatch(t *testin
 
 // BenchmarkPlan plans for 10,000 rows, half of which an override changes.
 func BenchmarkPlan(b *testing.B) {
-	o := many(b, 100, 100, 100)
+	o := manyObjects(b, 100, 100, 100)
 	require.Len(b, plan(o).Wants, 10000)
 	b.ReportAllocs()
 	for b.Loop() {

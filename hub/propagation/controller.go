@@ -13,7 +13,6 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
 // The kinds of objects that the controllers of this package reconcile.
@@ -26,7 +25,7 @@ const (
 type Options struct {
 	placement.Options
 
-	// Kinds are the resources that may be placed, which are those that the hub may read. Other kinds are reported as problems in the status.
+	// Kinds lists the resources that may be placed, because the hub may read them. Other kinds are reported as problems in the status.
 	Kinds []schema.GroupResource
 }
 
@@ -44,7 +43,7 @@ func SetupCluster(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return clusterScoped().setup(ctx, mgr, o)
 }
 
-func (f form) setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+func (f sourceType) setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	w, err := newWatches(mgr, f, o.Kinds)
 	if err != nil {
 		return err
@@ -52,28 +51,28 @@ func (f form) setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := mgr.Add(w); err != nil {
 		return fmt.Errorf("set up the watches of %ss: %w", f.kind, err)
 	}
-	return f.placed(o, w).Setup(ctx, mgr, o.Options)
+	return f.placementKind(o, w).Setup(ctx, mgr, o.Options)
 }
 
-// form describes how the two kinds differ.
-type form struct {
+// sourceType describes how the two kinds differ.
+type sourceType struct {
 	kind   string
 	object func() client.Object
 	list   func() client.ObjectList
-	// parts returns the spec and the status of an object, and items the objects in a list.
-	parts func(client.Object) (*fleetv1alpha1.PropagationSpec, *fleetv1alpha1.PropagationStatus)
-	items func(client.ObjectList) []client.Object
-	// namespaced is true if it selects objects in its own namespace. Otherwise it selects cluster-scoped objects.
+	// specAndStatus returns the spec and the status of an object, and items the objects in a list.
+	specAndStatus func(client.Object) (*fleetv1alpha1.PropagationSpec, *fleetv1alpha1.PropagationStatus)
+	items         func(client.ObjectList) []client.Object
+	// namespaced is true if sources of this kind select objects in their own namespace. Otherwise they select cluster-scoped objects.
 	namespaced bool
 	metrics    placement.RowMetrics
 }
 
-func namespaced() form {
-	return form{
+func namespaced() sourceType {
+	return sourceType{
 		kind: sourceKind, namespaced: true, metrics: measure,
 		object: func() client.Object { return &fleetv1alpha1.Propagation{} },
 		list:   func() client.ObjectList { return &fleetv1alpha1.PropagationList{} },
-		parts: func(o client.Object) (*fleetv1alpha1.PropagationSpec, *fleetv1alpha1.PropagationStatus) {
+		specAndStatus: func(o client.Object) (*fleetv1alpha1.PropagationSpec, *fleetv1alpha1.PropagationStatus) {
 			p := o.(*fleetv1alpha1.Propagation)
 			return &p.Spec, &p.Status
 		},
@@ -81,12 +80,12 @@ func namespaced() form {
 	}
 }
 
-func clusterScoped() form {
-	return form{
+func clusterScoped() sourceType {
+	return sourceType{
 		kind: clusterSourceKind, metrics: measureCluster,
 		object: func() client.Object { return &fleetv1alpha1.ClusterPropagation{} },
 		list:   func() client.ObjectList { return &fleetv1alpha1.ClusterPropagationList{} },
-		parts: func(o client.Object) (*fleetv1alpha1.PropagationSpec, *fleetv1alpha1.PropagationStatus) {
+		specAndStatus: func(o client.Object) (*fleetv1alpha1.PropagationSpec, *fleetv1alpha1.PropagationStatus) {
 			p := o.(*fleetv1alpha1.ClusterPropagation)
 			return &p.Spec, &p.Status
 		},
@@ -110,7 +109,7 @@ func pointers[T any, P interface {
 
 // all returns the objects of the kind in a namespace from a cache. Namespace "" stands for cluster-scoped objects. The objects belong to the
 // cache and must not be changed.
-func (f form) all(ctx context.Context, r client.Reader, namespace string) ([]client.Object, error) {
+func (f sourceType) all(ctx context.Context, r client.Reader, namespace string) ([]client.Object, error) {
 	list := f.list()
 	if err := r.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list %ss: %w", f.kind, err)
@@ -118,9 +117,9 @@ func (f form) all(ctx context.Context, r client.Reader, namespace string) ([]cli
 	return f.items(list), nil
 }
 
-// Kind returns the kind Propagation. It reads selected objects from a cache that holds all kinds, so it sets up no watches.
+// Kind returns the kind Propagation for simulations. It reads selected objects from a cache that holds all kinds, so it sets up no watches.
 func Kind(o placement.Options, cache client.Reader) placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus] {
-	return namespaced().placed(Options{Options: o}, unwatched{cache})
+	return namespaced().placementKind(Options{Options: o}, unwatched{cache})
 }
 
 // unwatched reads objects from a cache that holds all kinds.
@@ -136,12 +135,12 @@ func (unwatched) watch(b *builder.Builder) *builder.Builder { return b }
 
 func (unwatched) forget(client.ObjectKey) {}
 
-// placed returns the kind in the form that package placement needs. w reads the selected objects.
-func (f form) placed(options Options, w objects) placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus] {
+// placementKind returns the kind in the form that package placement needs. w reads the selected objects.
+func (f sourceType) placementKind(options Options, w objectReader) placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus] {
 	return placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus]{
 		Name: f.kind, Object: f.object, List: f.list, Metrics: f.metrics,
 		Where: func(o client.Object) []placement.Where {
-			spec, _ := f.parts(o)
+			spec, _ := f.specAndStatus(o)
 			return placement.Selected(spec.Clusters).Where()
 		},
 		Indexes: row.IndexByObject,
@@ -149,13 +148,14 @@ func (f form) placed(options Options, w objects) placement.Kind[*observed, plann
 			return f.observe(ctx, c, key, w, options)
 		},
 		Plan: plan,
-		Status: func(o *observed, p planned, a placement.Result, now time.Time) (was, is fleetv1alpha1.PropagationStatus) {
-			return *o.was, status(o, p, a, now)
+		Status: func(o *observed, p planned, a placement.Summary, now time.Time) (before, after fleetv1alpha1.PropagationStatus) {
+			return *o.oldStatus, status(o, p, a, now)
 		},
-		Collect: func(was, is fleetv1alpha1.PropagationStatus) time.Duration { return placement.Wait(mayWait(was, is)) },
-		Events:  func(_ *observed, was, is fleetv1alpha1.PropagationStatus) []event.Event { return eventsFor(was, is) },
-		Rows:    f.released,
-		Watch:   w.watch,
+		Change: func(_ *observed, before, after fleetv1alpha1.PropagationStatus) placement.Change {
+			return changed(before, after)
+		},
+		Rows:  f.releasedRowHandler,
+		Watch: w.watch,
 		Gone: func(_ context.Context, _ placement.Client, key client.ObjectKey) error {
 			w.forget(key)
 			return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/propagation/override"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/control/kindwatch"
 )
 
 const (
@@ -31,11 +31,11 @@ const (
 
 // The kinds that a pod template can refer to. The kind name alone identifies each of them.
 const (
-	configMapKind = "ConfigMap"
-	secretKind    = "Secret"
-	claimKindName = "PersistentVolumeClaim"
-	serviceKind   = "Service"
-	accountKind   = "ServiceAccount"
+	configMapKind      = "ConfigMap"
+	secretKind         = "Secret"
+	pvcKind            = "PersistentVolumeClaim"
+	serviceKind        = "Service"
+	serviceAccountKind = "ServiceAccount"
 )
 
 // dependencyKind is a kind whose objects are placed as dependencies.
@@ -51,9 +51,9 @@ func dependencyKinds() []dependencyKind {
 	core := schema.GroupVersion{Version: "v1"}
 	return []dependencyKind{
 		{GroupVersionKind: core.WithKind(configMapKind), resource: "configmaps"},
-		{GroupVersionKind: core.WithKind(claimKindName), resource: "persistentvolumeclaims"},
+		{GroupVersionKind: core.WithKind(pvcKind), resource: "persistentvolumeclaims"},
 		{GroupVersionKind: core.WithKind(serviceKind), resource: "services"},
-		{GroupVersionKind: core.WithKind(accountKind), resource: "serviceaccounts"},
+		{GroupVersionKind: core.WithKind(serviceAccountKind), resource: "serviceaccounts"},
 		{
 			GroupVersionKind: schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 			resource:         "poddisruptionbudgets", budget: true,
@@ -75,28 +75,28 @@ func dependencyKindOf(kind schema.GroupKind) (dependencyKind, bool) {
 	return all[i], true
 }
 
-// rowKind returns the dependency kind of a row's object, like dependencyKindOf.
-func rowKind(r *fleetv1alpha1.MemberWork) (dependencyKind, bool) {
+// dependencyKindOfRow returns the dependency kind of a row's object, like dependencyKindOf.
+func dependencyKindOfRow(r *fleetv1alpha1.MemberWork) (dependencyKind, bool) {
 	if r.Spec.Object == nil {
 		return dependencyKind{}, false
 	}
 	return dependencyKindOf(schema.FromAPIVersionAndKind(r.Spec.Object.APIVersion, r.Spec.Object.Kind).GroupKind())
 }
 
-// depends reports whether dependencies are placed.
-func depends(spec *fleetv1alpha1.PropagationSpec) bool {
-	return spec.Dependencies == fleetv1alpha1.DependenciesAuto || only(spec)
+// placesDependencies reports whether dependencies are placed.
+func placesDependencies(spec *fleetv1alpha1.PropagationSpec) bool {
+	return spec.Dependencies == fleetv1alpha1.DependenciesAuto || dependenciesOnly(spec)
 }
 
-// only reports whether dependencies are placed without the selected objects.
-func only(spec *fleetv1alpha1.PropagationSpec) bool {
+// dependenciesOnly reports whether dependencies are placed without the selected objects.
+func dependenciesOnly(spec *fleetv1alpha1.PropagationSpec) bool {
 	return spec.Dependencies == fleetv1alpha1.DependenciesOnly
 }
 
 // mayNeed reports whether an object of a kind may be a dependency of a Propagation.
 func mayNeed(spec *fleetv1alpha1.PropagationSpec, kind schema.GroupKind) bool {
-	_, is := dependencyKindOf(kind)
-	return is && depends(spec)
+	_, ok := dependencyKindOf(kind)
+	return ok && placesDependencies(spec)
 }
 
 // dependency is an object that a pod template names.
@@ -131,10 +131,10 @@ func (n *needs) add(o *unstructured.Unstructured) {
 	if !slices.Contains(n.workloads, who) {
 		n.workloads = append(n.workloads, who)
 	}
-	name := func(kind, name string, optional bool) {
-		key := dependency{kind, name}
+	addNamed := func(kind, addNamed string, optional bool) {
+		key := dependency{kind, addNamed}
 		switch {
-		case name == "", key == dependency{configMapKind, "kube-root-ca.crt"}, key == dependency{accountKind, "default"}: // Clusters create these.
+		case addNamed == "", key == dependency{configMapKind, "kube-root-ca.crt"}, key == dependency{serviceAccountKind, "default"}: // Clusters create these.
 			return
 		case n.named == nil:
 			n.named = map[dependency]workload{}
@@ -147,14 +147,14 @@ func (n *needs) add(o *unstructured.Unstructured) {
 		}
 	}
 	for _, template := range templates {
-		walk(under(template, "spec"), name)
+		walk(under(template, "spec"), addNamed)
 		pod := labels.Set{}
 		for key, value := range under(template, "metadata", "labels") {
 			pod[key], _ = value.(string)
 		}
 		n.labels = append(n.labels, pod)
 	}
-	name(serviceKind, serviceName(kind, o.Object), false)
+	addNamed(serviceKind, serviceName(kind, o.Object), false)
 }
 
 // uses reports whether a template names the object, or the object is a budget that covers the pods.
@@ -199,7 +199,7 @@ func podTemplates(kind schema.GroupKind, object map[string]any) []map[string]any
 		{"spec", "template", "broadcastJobTemplate", "spec", "template"},
 	} {
 		template := under(object, path...)
-		if _, is := under(template, "spec")["containers"].([]any); is {
+		if _, ok := under(template, "spec")["containers"].([]any); ok {
 			out = append(out, template)
 		}
 	}
@@ -209,7 +209,7 @@ func podTemplates(kind schema.GroupKind, object map[string]any) []map[string]any
 // walk calls add for each object that a pod spec names.
 func walk(pod map[string]any, add func(kind, name string, optional bool)) {
 	ref := func(kind string, from map[string]any) { add(kind, text(from, "name"), from["optional"] == true) }
-	add(accountKind, cmp.Or(text(pod, "serviceAccountName"), text(pod, "serviceAccount")), false)
+	add(serviceAccountKind, cmp.Or(text(pod, "serviceAccountName"), text(pod, "serviceAccount")), false)
 	for _, secret := range list(pod, "imagePullSecrets") {
 		ref(secretKind, secret)
 	}
@@ -228,7 +228,7 @@ func walk(pod map[string]any, add func(kind, name string, optional bool)) {
 	for _, v := range list(pod, "volumes") {
 		ref(configMapKind, under(v, "configMap"))
 		add(secretKind, text(under(v, "secret"), "secretName"), under(v, "secret")["optional"] == true)
-		add(claimKindName, text(under(v, "persistentVolumeClaim"), "claimName"), false)
+		add(pvcKind, text(under(v, "persistentVolumeClaim"), "claimName"), false)
 		for _, source := range list(under(v, "projected"), "sources") {
 			ref(configMapKind, under(source, "configMap"))
 			ref(secretKind, under(source, "secret"))
@@ -256,8 +256,8 @@ func list(m map[string]any, field string) []map[string]any {
 	items, _ := m[field].([]any)
 	out := make([]map[string]any, 0, len(items))
 	for _, item := range items {
-		if is, ok := item.(map[string]any); ok {
-			out = append(out, is)
+		if child, ok := item.(map[string]any); ok {
+			out = append(out, child)
 		}
 	}
 	return out
@@ -267,15 +267,15 @@ func list(m map[string]any, field string) []map[string]any {
 type dependencies struct {
 	needs
 
-	// unread says why objects of a kind can't be read, by kind.
-	unread map[string]problem
+	// unreadable says why objects of a kind can't be read, by kind.
+	unreadable map[string]problem
 	// problems are about dependencies that could be placed but aren't. secrets are about Secrets, which are never placed.
 	problems, secrets []problem
 }
 
 // followed returns the dependency kinds to watch.
 func (o *observed) followed() []schema.GroupVersionKind {
-	if !depends(o.spec) {
+	if !placesDependencies(o.spec) {
 		return nil
 	}
 	var out []schema.GroupVersionKind
@@ -285,37 +285,37 @@ func (o *observed) followed() []schema.GroupVersionKind {
 	return out
 }
 
-// rendered returns the variants of an object that the clusters get, or just the object itself if there are no overrides. A variant whose
+// withOverrides returns the variants of an object that the clusters get, or just the object itself if there are no overrides. A variant whose
 // overrides can't be applied is left out because nothing is sent to its clusters.
-func (o *observed) rendered(live *unstructured.Unstructured) []*unstructured.Unstructured {
-	reach := o.reach()
-	if len(o.spec.Overrides) == 0 || len(reach) == 0 {
+func (o *observed) withOverrides(live *unstructured.Unstructured) []*unstructured.Unstructured {
+	selectedClusters := o.selectedClusters()
+	if len(o.spec.Overrides) == 0 || len(selectedClusters) == 0 {
 		return []*unstructured.Unstructured{live}
 	}
 	var out []*unstructured.Unstructured
 	known := map[override.Set]bool{}
-	for _, cluster := range reach {
+	for _, cluster := range selectedClusters {
 		set := o.overridesFor(cluster, live)
 		if known[set] {
 			continue
 		}
 		known[set] = true
-		if is, err := o.overrides.Apply(set, live); err == nil {
-			out = append(out, is)
+		if variant, err := o.overrides.Apply(set, live); err == nil {
+			out = append(out, variant)
 		}
 	}
 	return out
 }
 
 // observeDependencies adds the objects that pod templates need to the selected objects.
-func (o *observed) observeDependencies(ctx context.Context, w objects, namespace string) error {
-	if !depends(o.spec) {
+func (o *observed) observeDependencies(ctx context.Context, w objectReader, namespace string) error {
+	if !placesDependencies(o.spec) {
 		return nil
 	}
-	o.deps.unread = map[string]problem{}
+	o.deps.unreadable = map[string]problem{}
 	for _, one := range o.objects {
-		for _, is := range o.rendered(one.live) {
-			o.deps.add(is)
+		for _, variant := range o.withOverrides(one.live) {
+			o.deps.add(variant)
 		}
 	}
 	for _, live := range o.united {
@@ -339,24 +339,24 @@ func (o *observed) observeDependencies(ctx context.Context, w objects, namespace
 		for _, live := range found {
 			ref := fleetv1alpha1.WorkObject{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: live.GetName(), UID: string(live.GetUID())}
 			one := object{WorkObject: ref, row: fleetv1alpha1.ObjectRowName(ref, namespace), live: live, dependency: true}
-			if kind.Kind == accountKind {
-				o.pullSecrets(live)
+			if kind.Kind == serviceAccountKind {
+				o.addPullSecrets(live)
 			}
 			switch {
 			case known[one.row]:
-			case len(o.objects) >= mostObjects && !placed[one.row]:
+			case len(o.objects) >= maxObjects && !placed[one.row]:
 				o.excess++
 			default:
 				o.objects = append(o.objects, one)
 			}
 		}
 	}
-	o.secretsNeeded()
+	o.addSecretNotes()
 	return nil
 }
 
 // readDependencies returns the dependencies of a kind, and adds problems for those that are missing or can't be read.
-func (o *observed) readDependencies(ctx context.Context, w objects, namespace string, kind dependencyKind) ([]*unstructured.Unstructured, error) {
+func (o *observed) readDependencies(ctx context.Context, w objectReader, namespace string, kind dependencyKind) ([]*unstructured.Unstructured, error) {
 	var names []string
 	for key := range o.deps.named {
 		if key.kind == kind.Kind {
@@ -372,7 +372,7 @@ func (o *observed) readDependencies(ctx context.Context, w objects, namespace st
 		return nil, err //nolint:wrapcheck // It names the kind.
 	}
 	if why != nil {
-		o.deps.unread[kind.Kind] = *why
+		o.deps.unreadable[kind.Kind] = *why
 	}
 	s := fleetv1alpha1.PropagationSelector{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}
 	var out []*unstructured.Unstructured
@@ -394,7 +394,7 @@ func (o *observed) readDependencies(ctx context.Context, w objects, namespace st
 		who := o.deps.named[dependency{kind.Kind, name}]
 		missing := problem{
 			Kind: kind.Kind, Name: name, Reason: reasonNoDependency,
-			Message: fmt.Sprintf("%s needs it, and there is none in this namespace: it is placed when it is created", who),
+			Message: fmt.Sprintf("%s needs it, but it does not exist in this namespace: it is placed once it is created", who),
 		}
 		var found []*unstructured.Unstructured
 		if why != nil {
@@ -413,24 +413,24 @@ func (o *observed) readDependencies(ctx context.Context, w objects, namespace st
 	return out, nil
 }
 
-// pullSecrets adds the image pull Secrets of a ServiceAccount.
-func (o *observed) pullSecrets(account *unstructured.Unstructured) {
+// addPullSecrets adds the image pull Secrets of a ServiceAccount.
+func (o *observed) addPullSecrets(account *unstructured.Unstructured) {
 	for _, secret := range list(account.Object, "imagePullSecrets") {
 		key := dependency{secretKind, text(secret, "name")}
 		if before, known := o.deps.named[key]; key.name != "" && (!known || before == (workload{})) {
-			o.deps.named[key] = workload{schema.GroupKind{Kind: accountKind}, account.GetName()}
+			o.deps.named[key] = workload{schema.GroupKind{Kind: serviceAccountKind}, account.GetName()}
 		}
 	}
 }
 
-// secretsNeeded adds a problem for each required Secret, sorted by name.
-func (o *observed) secretsNeeded() {
+// addSecretNotes adds a problem for each required Secret, sorted by name.
+func (o *observed) addSecretNotes() {
 	for key, who := range o.deps.named {
 		if key.kind == secretKind && who != (workload{}) {
 			o.deps.secrets = append(o.deps.secrets, problem{
 				Kind: secretKind, Name: key.name, Reason: reasonSecret,
-				Message: fmt.Sprintf("%s needs it, and a hub reads no Secrets: place it by a ResourceDistribution with targets.clusters, "+
-					"unless it is there already", who),
+				Message: fmt.Sprintf("%s needs it, but a hub does not read Secrets: place it with a ResourceDistribution with targets.clusters, "+
+					"unless it is already there", who),
 			})
 		}
 	}
@@ -440,13 +440,13 @@ func (o *observed) secretsNeeded() {
 // fateOfDependency finds out what happened to an object that may have been a dependency. f is what is known about it as a selected object. It
 // also returns the object if it was read.
 func (o *observed) fateOfDependency(
-	ctx context.Context, c placement.Client, ref fleetv1alpha1.WorkObject, f fate, served map[schema.GroupVersionKind]*problem,
+	ctx context.Context, c placement.Client, ref fleetv1alpha1.WorkObject, f fate, probed map[schema.GroupVersionKind]*problem,
 ) (fate, *unstructured.Unstructured, error) {
-	kind, is := dependencyKindOf(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind())
-	if !is || !depends(o.spec) || f.behind || f.wait.Reason != "" {
+	kind, ok := dependencyKindOf(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind())
+	if !ok || !placesDependencies(o.spec) || f.behind || f.wait.Reason != "" {
 		return f, nil, nil
 	}
-	if why, unread := o.deps.unread[kind.Kind]; unread {
+	if why, unread := o.deps.unreadable[kind.Kind]; unread {
 		return fate{wait: why}, nil, nil
 	}
 	var live *unstructured.Unstructured
@@ -454,13 +454,13 @@ func (o *observed) fateOfDependency(
 		live = kindwatch.OfKind(kind.GroupVersionKind)
 		err := c.Live.Get(ctx, client.ObjectKey{Namespace: o.source.GetNamespace(), Name: ref.Name}, live)
 		switch {
-		case err != nil && unservedError(err):
-			why, known := served[kind.GroupVersionKind]
+		case err != nil && isUnservedError(err):
+			why, known := probed[kind.GroupVersionKind]
 			if !known {
 				if why, err = probe(ctx, c.Live, kind.GroupVersionKind, o.source.GetNamespace()); err != nil {
 					return fate{}, nil, err
 				}
-				served[kind.GroupVersionKind] = why
+				probed[kind.GroupVersionKind] = why
 			}
 			if why != nil {
 				return fate{wait: *why}, nil, nil
@@ -481,17 +481,17 @@ func (o *observed) fateOfDependency(
 // confirmUnused checks the objects that seem unused against pod templates from the apiserver, because the cache may hold older ones. It does
 // so only if something could be withdrawn. live holds the objects that were read, by row name.
 func (o *observed) confirmUnused(ctx context.Context, c placement.Client, live map[string]*unstructured.Unstructured) error {
-	due := func(place string) bool { return o.lost[row.NameIn(place)].unused && o.rest(row.ClusterOf(place)) }
+	due := func(place string) bool { return o.lost[row.NameIn(place)].unused && o.atRest(row.ClusterOf(place)) }
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(o.Rows)), due) {
 		return nil
 	}
-	var is needs
-	if only(o.spec) {
+	var current needs
+	if dependenciesOnly(o.spec) {
 		if err := o.confirmUnited(ctx, c.Live); err != nil {
 			return err
 		}
 		for _, now := range o.united {
-			is.add(now)
+			current.add(now)
 		}
 	}
 	for _, one := range o.objects {
@@ -506,26 +506,26 @@ func (o *observed) confirmUnused(ctx context.Context, c placement.Client, live m
 		case err != nil:
 			return fmt.Errorf("get %s %s: %w", one.Kind, one.Name, err)
 		}
-		for _, rendered := range o.rendered(now) {
-			is.add(rendered)
+		for _, rendered := range o.withOverrides(now) {
+			current.add(rendered)
 		}
 	}
 	for place, r := range o.Rows {
 		name := row.NameIn(place)
-		if kind, ok := rowKind(r); ok && o.lost[name].unused && is.uses(kind, r.Spec.Object.Name, live[name]) {
+		if kind, ok := dependencyKindOfRow(r); ok && o.lost[name].unused && current.uses(kind, r.Spec.Object.Name, live[name]) {
 			o.lost[name] = fate{behind: true}
 		}
 	}
 	return nil
 }
 
-// rest reports whether no object that may have pods is changing in a cluster, as far as the cluster reports.
-func (o *observed) rest(cluster string) bool {
-	if only(o.spec) && (len(o.unread) > 0 || slices.ContainsFunc(o.united, changing)) {
+// atRest reports whether all objects in a cluster that may have pods are rolled out, according to its reports.
+func (o *observed) atRest(cluster string) bool {
+	if dependenciesOnly(o.spec) && (len(o.unreadable) > 0 || slices.ContainsFunc(o.united, mayRunOldPods)) {
 		return false
 	}
 	for place, r := range o.Rows {
-		if _, is := rowKind(r); row.ClusterOf(place) == cluster && !is && !finished(r) {
+		if _, dependency := dependencyKindOfRow(r); row.ClusterOf(place) == cluster && !dependency && !finished(r) {
 			return false
 		}
 	}
@@ -551,10 +551,10 @@ func keepsOld(live *unstructured.Unstructured) bool {
 	return live.GroupVersionKind().Group != "apps" || text(under(live.Object, "spec", "updateStrategy"), "type") == "OnDelete"
 }
 
-// dependencies adds the problems for dependencies that are not placed.
-func (p *planned) dependencies(o *observed) {
+// addDependencyProblems adds the problems of dependencies that are not placed, and the notes about Secrets.
+func (p *planned) addDependencyProblems(o *observed) {
 	for _, why := range o.deps.problems {
-		p.add(why)
+		p.addOnce(why)
 		if why.Reason != reasonNoDependency {
 			p.Recheck = recheckKinds
 		}
@@ -569,7 +569,7 @@ func (p *planned) withdrawUnused(o *observed, f fate, fleet placement.Fleet) {
 		switch {
 		case !live.DeletionTimestamp.IsZero() || !fleet.TakesRows(cluster):
 		case p.settled(o, cluster):
-			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(f.gone), Deleted: f.gone})
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leavePolicy(f.gone), Deleted: f.gone})
 		default:
 			p.kept[row.Place(live)] = true
 		}
@@ -578,8 +578,8 @@ func (p *planned) withdrawUnused(o *observed, f fate, fleet placement.Fleet) {
 
 // settled reports whether a cluster has rolled out all objects in their desired state. The plan must already contain all desired rows.
 func (p *planned) settled(o *observed, cluster string) bool {
-	if is, known := p.settledIn[cluster]; known {
-		return is
+	if known, ok := p.settledIn[cluster]; ok {
+		return known
 	}
 	if p.settledIn == nil {
 		p.settledIn = map[string]bool{}
@@ -588,23 +588,24 @@ func (p *planned) settled(o *observed, cluster string) bool {
 	for _, want := range p.Wants {
 		wants[want.Place()] = want
 	}
-	is := o.rest(cluster)
+	settled := o.atRest(cluster)
 	for place, r := range o.Rows {
-		if _, dependency := rowKind(r); row.ClusterOf(place) != cluster || dependency {
+		if _, dependency := dependencyKindOfRow(r); row.ClusterOf(place) != cluster || dependency {
 			continue
 		}
 		want, wanted := wants[place]
-		is = is && wanted && o.current(want, r)
+		settled = settled && wanted && o.current(want, r)
 	}
 	for _, one := range o.objects {
-		is = is && (o.Rows[row.PlaceOf(cluster, one.row)] == nil || !keepsOld(one.live))
+		settled = settled && (o.Rows[row.PlaceOf(cluster, one.row)] == nil || !keepsOld(one.live))
 	}
-	p.settledIn[cluster] = is
-	return is
+	p.settledIn[cluster] = settled
+	return settled
 }
 
-// lent reports whether an object is a dependency, whose place is then left to the other Propagation that places the same object there.
-func (p *planned) lent(one object, place string) bool {
+// leftToOther leaves the place of a dependency to the other Propagation that places the same object there, and no longer counts it. It reports
+// whether the object is a dependency.
+func (p *planned) leftToOther(one object, place string) bool {
 	if one.dependency {
 		delete(p.places, place)
 	}

@@ -64,29 +64,29 @@ func TestWhatAPodTemplateNeeds(t *testing.T) {
 	for _, tt := range []struct{ name, pod, want string }{
 		{"nothing", container("env: [{name: A, value: b}]"), ""},
 		{"a ServiceAccount", "{containers: [], serviceAccountName: web}", "ServiceAccount/web"},
-		{"one in the deprecated field", "{containers: [], serviceAccount: web}", "ServiceAccount/web"},
-		{"the ServiceAccount of each namespace", "{containers: [], serviceAccountName: default}", ""},
-		{"Secrets for images", "{containers: [], imagePullSecrets: [{name: a}, {name: b}, {}]}", "Secret/a Secret/b"},
-		{"all keys as environment", container("envFrom: [{configMapRef: {name: a}}, {secretRef: {name: b}}]"), "ConfigMap/a Secret/b"},
-		{"if they are there", container("envFrom: [{configMapRef: {name: a, optional: true}}, {secretRef: {name: b, optional: true}}]"), "ConfigMap/a? Secret/b?"},
+		{"a ServiceAccount in the deprecated field", "{containers: [], serviceAccount: web}", "ServiceAccount/web"},
+		{"the default ServiceAccount, which each namespace has", "{containers: [], serviceAccountName: default}", ""},
+		{"image pull Secrets", "{containers: [], imagePullSecrets: [{name: a}, {name: b}, {}]}", "Secret/a Secret/b"},
+		{"envFrom", container("envFrom: [{configMapRef: {name: a}}, {secretRef: {name: b}}]"), "ConfigMap/a Secret/b"},
+		{"optional references", container("envFrom: [{configMapRef: {name: a, optional: true}}, {secretRef: {name: b, optional: true}}]"), "ConfigMap/a? Secret/b?"},
 		{
 			"single keys", container("env: [{name: A, valueFrom: {configMapKeyRef: {name: a, key: k}}}, {name: B, valueFrom: {secretKeyRef: {name: b, key: k, optional: true}}}]"),
 			"ConfigMap/a Secret/b?",
 		},
-		{"other containers", "{containers: [], initContainers: [{envFrom: [{configMapRef: {name: a}}]}], ephemeralContainers: [{envFrom: [{configMapRef: {name: b}}]}]}", "ConfigMap/a ConfigMap/b"},
-		{"what is required once", container("envFrom: [{configMapRef: {name: a, optional: true}}, {configMapRef: {name: a}}, {configMapRef: {name: a, optional: true}}]"), "ConfigMap/a"},
+		{"init and ephemeral containers", "{containers: [], initContainers: [{envFrom: [{configMapRef: {name: a}}]}], ephemeralContainers: [{envFrom: [{configMapRef: {name: b}}]}]}", "ConfigMap/a ConfigMap/b"},
+		{"required in one place and optional in another", container("envFrom: [{configMapRef: {name: a, optional: true}}, {configMapRef: {name: a}}, {configMapRef: {name: a, optional: true}}]"), "ConfigMap/a"},
 		{"a ConfigMap as volume", volume("configMap: {name: a}"), "ConfigMap/a"},
-		{"the one of each namespace", volume("configMap: {name: kube-root-ca.crt}"), ""},
+		{"the root CA ConfigMap, which each namespace has", volume("configMap: {name: kube-root-ca.crt}"), ""},
 		{"a Secret as volume", volume("secret: {secretName: a}"), "Secret/a"},
-		{"a Secret as volume if it is there", volume("secret: {secretName: a, optional: true}"), "Secret/a?"},
-		{"a claim", volume("persistentVolumeClaim: {claimName: a}"), "PersistentVolumeClaim/a"},
+		{"an optional Secret as volume", volume("secret: {secretName: a, optional: true}"), "Secret/a?"},
+		{"a PersistentVolumeClaim", volume("persistentVolumeClaim: {claimName: a}"), "PersistentVolumeClaim/a"},
 		{
 			"a projection", volume("projected: {sources: [{configMap: {name: a}}, {secret: {name: b, optional: true}}, {serviceAccountToken: {path: t}}, {downwardAPI: {items: []}}]}"),
 			"ConfigMap/a Secret/b?",
 		},
-		{"a driver", volume("csi: {driver: d, nodePublishSecretRef: {name: a}}"), "Secret/a"},
+		{"a CSI driver", volume("csi: {driver: d, nodePublishSecretRef: {name: a}}"), "Secret/a"},
 		{"Azure", volume("azureFile: {secretName: a, shareName: s}"), "Secret/a"},
-		{"a driver in the tree", volume("iscsi: {secretRef: {name: a}}"), "Secret/a"},
+		{"an in-tree driver", volume("iscsi: {secretRef: {name: a}}"), "Secret/a"},
 		{"no reference", volume("emptyDir: {}, configMap: text, secret: [1]"), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -105,12 +105,12 @@ func TestWhereAPodTemplateIs(t *testing.T) {
 		{"a Pod", "{apiVersion: v1, kind: Pod, " + pod + "}", "ServiceAccount/web"},
 		{"a Deployment", "{apiVersion: apps/v1, kind: Deployment, spec: {template: {" + pod + "}}}", "ServiceAccount/web"},
 		{"a StatefulSet", "{apiVersion: apps/v1, kind: StatefulSet, spec: {serviceName: db, template: {" + pod + "}}}", "Service/db ServiceAccount/web"},
-		{"one of Kruise", "{apiVersion: apps.kruise.io/v1beta1, kind: StatefulSet, spec: {serviceName: db, template: {" + pod + "}}}", "Service/db ServiceAccount/web"},
+		{"a workload of Kruise", "{apiVersion: apps.kruise.io/v1beta1, kind: StatefulSet, spec: {serviceName: db, template: {" + pod + "}}}", "Service/db ServiceAccount/web"},
 		{"a CronJob", "{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {spec: {template: {" + pod + "}}}}}", "ServiceAccount/web"},
 		{"an AdvancedCronJob", "{apiVersion: apps.kruise.io/v1beta1, kind: AdvancedCronJob, spec: {template: {jobTemplate: {spec: {template: {" + pod + "}}}}}}", "ServiceAccount/web"},
-		{"one of BroadcastJobs", "{apiVersion: apps.kruise.io/v1beta1, kind: AdvancedCronJob, spec: {template: {broadcastJobTemplate: {spec: {template: {" + pod + "}}}}}}", "ServiceAccount/web"},
+		{"an AdvancedCronJob with a BroadcastJob", "{apiVersion: apps.kruise.io/v1beta1, kind: AdvancedCronJob, spec: {template: {broadcastJobTemplate: {spec: {template: {" + pod + "}}}}}}", "ServiceAccount/web"},
 		{"a custom resource", "{apiVersion: example.com/v1, kind: Game, spec: {template: {" + pod + "}}}", "ServiceAccount/web"},
-		{"a template of something else", "{apiVersion: example.com/v1, kind: Page, spec: {template: {spec: {serviceAccountName: web}}}}", ""},
+		{"a template that is not a pod template", "{apiVersion: example.com/v1, kind: Page, spec: {template: {spec: {serviceAccountName: web}}}}", ""},
 		{"an autoscaler", "{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, spec: {scaleTargetRef: {kind: Deployment, name: web}}}", ""},
 		{"a kind called Pod", "{apiVersion: example.com/v1, kind: Pod, " + pod + "}", ""},
 	} {
@@ -126,8 +126,8 @@ func TestWhereAPodTemplateIs(t *testing.T) {
 
 func TestWhichBudgetsAreOfThePods(t *testing.T) {
 	t.Parallel()
-	kind, is := dependencyKindOf(schema.GroupKind{Group: "policy.kruise.io", Kind: "PodUnavailableBudget"})
-	require.True(t, is)
+	kind, ok := dependencyKindOf(schema.GroupKind{Group: "policy.kruise.io", Kind: "PodUnavailableBudget"})
+	require.True(t, ok)
 	var n needs
 	n.add(templated(t, "{containers: [{name: main}]}"))
 	for _, tt := range []struct {
@@ -147,7 +147,7 @@ func TestWhichBudgetsAreOfThePods(t *testing.T) {
 	} {
 		require.Equal(t, tt.want, n.uses(kind, "web", parsed(t, "{spec: "+tt.spec+"}")), tt.spec)
 	}
-	require.False(t, n.uses(kind, "web", nil), "one that is gone")
+	require.False(t, n.uses(kind, "web", nil), "a missing ConfigMap")
 }
 
 // served reads objects from a client, if the hub places their kinds.
@@ -163,8 +163,8 @@ func (s served) readable(_ context.Context, kind schema.GroupVersionKind) (*prob
 	return &problem{Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed, Message: "this hub places none"}, nil
 }
 
-// needing returns a world with a Deployment instead of ConfigMaps, whose template has that pod spec.
-func needing(t *testing.T, pod string) *world {
+// worldNeeding returns a world with a Deployment instead of ConfigMaps, whose template has that pod spec.
+func worldNeeding(t *testing.T, pod string) *world {
 	t.Helper()
 	w := newWorld(t, "east", "west")
 	w.spec.Dependencies = fleetv1alpha1.DependenciesAuto
@@ -186,8 +186,8 @@ func dependencyScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// stored returns a client with these objects, for a single test that doesn't change them.
-func stored(t *testing.T, objects ...client.Object) client.Client {
+// clientWith returns a client with these objects, for a single test that doesn't change them.
+func clientWith(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	return fake.NewClientBuilder().WithScheme(dependencyScheme(t)).WithObjects(objects...).Build()
 }
@@ -214,15 +214,15 @@ func TestWhatIsPlacedWithAWorkload(t *testing.T) {
 		secrets string
 	}{
 		{
-			name: "all that is there", kinds: all, objects: []client.Object{account, configMap("a", "blue"), configMap("unrelated", "blue"), budget("web", "web"), budget("db", "db")},
+			name: "all exist", kinds: all, objects: []client.Object{account, configMap("a", "blue"), configMap("unrelated", "blue"), budget("web", "web"), budget("db", "db")},
 			want: "ConfigMap/a ServiceAccount/web PodDisruptionBudget/web", secrets: "/Secret/pull:SecretNotPlaced /Secret/q:SecretNotPlaced /Secret/s:SecretNotPlaced",
 		},
 		{
-			name: "what can be missing, and is there", kinds: all, objects: []client.Object{account, configMap("a", "blue"), configMap("maybe", "blue")},
+			name: "an optional object that exists", kinds: all, objects: []client.Object{account, configMap("a", "blue"), configMap("maybe", "blue")},
 			want: "ConfigMap/a ConfigMap/maybe ServiceAccount/web", secrets: "/Secret/pull:SecretNotPlaced /Secret/q:SecretNotPlaced /Secret/s:SecretNotPlaced",
 		},
 		{
-			name: "what is missing", kinds: all, tells: "/ConfigMap/a:DependencyNotFound /ServiceAccount/web:DependencyNotFound",
+			name: "a required object is missing", kinds: all, tells: "/ConfigMap/a:DependencyNotFound /ServiceAccount/web:DependencyNotFound",
 			secrets: "/Secret/pull:SecretNotPlaced /Secret/s:SecretNotPlaced",
 		},
 		{
@@ -232,7 +232,7 @@ func TestWhatIsPlacedWithAWorkload(t *testing.T) {
 		},
 		{name: "nothing by default", kinds: all, objects: []client.Object{account, configMap("a", "blue")}, change: func(w *world) { w.spec.Dependencies = "" }},
 		{
-			name: "what is selected too is placed once", kinds: all, objects: []client.Object{configMap("a", "blue"), account},
+			name: "an object that is also selected is placed once", kinds: all, objects: []client.Object{configMap("a", "blue"), account},
 			change: func(w *world) {
 				a := objectOf(t, configMap("a", "blue"))
 				w.objects = append(w.objects, a)
@@ -240,7 +240,7 @@ func TestWhatIsPlacedWithAWorkload(t *testing.T) {
 			want: "ServiceAccount/web", secrets: "/Secret/pull:SecretNotPlaced /Secret/q:SecretNotPlaced /Secret/s:SecretNotPlaced",
 		},
 		{
-			name: "what an override names in one cluster", kinds: all, objects: []client.Object{account, configMap("a", "blue"), configMap("b", "blue")},
+			name: "an object that an override names in one cluster", kinds: all, objects: []client.Object{account, configMap("a", "blue"), configMap("b", "blue")},
 			change: func(w *world) {
 				require.NoError(t, yaml.Unmarshal([]byte(`[{clusters: [west], kind: Deployment, patches: [
 {op: replace, path: /spec/template/spec/containers/0/envFrom/0/configMapRef/name, value: b}]}]`), &w.spec.Overrides))
@@ -250,7 +250,7 @@ func TestWhatIsPlacedWithAWorkload(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := needing(t, pod)
+			w := worldNeeding(t, pod)
 			if tt.change != nil {
 				tt.change(w)
 			}
@@ -258,7 +258,7 @@ func TestWhatIsPlacedWithAWorkload(t *testing.T) {
 			for _, o := range tt.objects {
 				objects = append(objects, o.DeepCopyObject().(client.Object))
 			}
-			c := stored(t, objects...)
+			c := clientWith(t, objects...)
 			require.NoError(t, w.observeDependencies(t.Context(), served{simObjects{Reader: c}, tt.kinds}, shop))
 			var got []string
 			for _, one := range w.objects {
@@ -267,12 +267,12 @@ func TestWhatIsPlacedWithAWorkload(t *testing.T) {
 				}
 			}
 			require.Equal(t, tt.want, strings.Join(got, " "))
-			require.Equal(t, tt.secrets, tell(w.deps.secrets))
+			require.Equal(t, tt.secrets, formatProblems(w.deps.secrets))
 			p := plan(w.observed)
-			require.Equal(t, tt.tells, tell(p.problems))
-			require.Len(t, p.Wants, 2*len(w.objects), "problems keep nothing away")
-			s := status(w.observed, p, placement.Result{}, w.Now)
-			require.Equal(t, strings.TrimSpace(tt.tells+" "+tt.secrets), tell(s.Problems))
+			require.Equal(t, tt.tells, formatProblems(p.problems))
+			require.Len(t, p.Wants, 2*len(w.objects), "problems don't prevent other placements")
+			s := status(w.observed, p, placement.Summarize(w.Fleet, p.Plan, placement.Result{}), w.Now)
+			require.Equal(t, strings.TrimSpace(tt.tells+" "+tt.secrets), formatProblems(s.Problems))
 		})
 	}
 }
@@ -339,7 +339,7 @@ func TestADependencyStaysUntilThePodsOfTheOldTemplateAreGone(t *testing.T) {
 			w.rollout(nil)
 			delete(w.Clusters, "east")
 		}, "+web@west"},
-		{"It stays with deletionPolicy Orphan.", func(w *world) {
+		{"The object stays with deletionPolicy Orphan.", func(w *world) {
 			w.spec.DeletionPolicy = fleetv1alpha1.LeaveOrphan
 			w.rollout(nil)
 		}, "+web@east +web@west -a@east(Orphan)"},
@@ -350,51 +350,52 @@ func TestADependencyStaysUntilThePodsOfTheOldTemplateAreGone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := needing(t, pod)
+			w := worldNeeding(t, pod)
 			tt.change(w)
 			require.Equal(t, tt.want, outcome(plan(w.observed)))
 		})
 	}
-	w := needing(t, pod)
+	w := worldNeeding(t, pod)
 	w.rollout(func(r *fleetv1alpha1.MemberWork) { r.Status.Phase = fleetv1alpha1.WorkProgressing })
 	delete(w.Clusters, "west")
 	s := fleetStatus(w)
-	require.Equal(t, []int32{1, 1}, []int32{s.Objects, s.Desired}, "what is only kept is not desired")
+	require.Equal(t, []int32{1, 1}, []int32{s.Objects, s.Desired}, "objects that are only kept do not count as desired")
 	require.Equal(t, int64(1), s.ObservedGeneration)
 }
 
 // fleetStatus returns the status if nothing had to be written.
 func fleetStatus(w *world) fleetv1alpha1.PropagationStatus {
-	return status(w.observed, plan(w.observed), placement.Result{Rows: w.Rows}, w.Now)
+	p := plan(w.observed)
+	return status(w.observed, p, placement.Summarize(w.Fleet, p.Plan, placement.Result{Rows: w.Rows}), w.Now)
 }
 
 func TestADependencyThatAnotherPropagationPlacesIsLeftToIt(t *testing.T) {
 	t.Parallel()
-	of := func() *world {
-		w := needing(t, "{containers: [{name: main, envFrom: [{configMapRef: {name: a}}]}]}")
+	newest := func() *world {
+		w := worldNeeding(t, "{containers: [{name: main, envFrom: [{configMapRef: {name: a}}]}]}")
 		a := objectOf(t, configMap("a", "blue"))
 		a.dependency = true
 		w.objects = append(w.objects, a)
 		return w
 	}
-	w := of()
-	w.held["east/"+rowName("a")] = "Propagation other"
+	w := newest()
+	w.heldBy["east/"+rowName("a")] = "Propagation other"
 	p := plan(w.observed)
-	require.Equal(t, "+web@east +web@west +a@west", outcome(p), "it is no conflict")
+	require.Equal(t, "+web@east +web@west +a@west", outcome(p), "it is not a conflict")
 	require.Len(t, p.places, 3)
 
-	w = of()
-	w.held["east/"+rowName("a")] = "another kind, such as a WorkloadSpread"
+	w = newest()
+	w.heldBy["east/"+rowName("a")] = "a source of another kind (such as a WorkloadSpread)"
 	require.Equal(t, "+web@east +web@west +a@west east/ConfigMap/a:Conflict", outcome(plan(w.observed)))
 
-	w = of()
-	w.elders = []elder{{name: "older", spec: &propagation("older", named("a")).Spec}}
-	require.Equal(t, "+web@east +web@west", outcome(plan(w.observed)), "the one that selects it places it")
+	w = newest()
+	w.olderSources = []olderSource{{name: "older", spec: &propagation("older", named("a")).Spec}}
+	require.Equal(t, "+web@east +web@west", outcome(plan(w.observed)), "the Propagation that selects it places it")
 
-	w = of()
+	w = newest()
 	w.row("east", "a")
-	w.elders = []elder{{name: "older", spec: &propagation("older", named("a")).Spec}}
-	require.Equal(t, "+web@east +web@west +a@east", outcome(plan(w.observed)), "who has it keeps it")
+	w.olderSources = []olderSource{{name: "older", spec: &propagation("older", named("a")).Spec}}
+	require.Equal(t, "+web@east +web@west +a@east", outcome(plan(w.observed)), "the Propagation that has placed it keeps it")
 }
 
 func TestTheApiserverSaysWhetherADependencyIsUnused(t *testing.T) {
@@ -420,7 +421,7 @@ func TestTheApiserverSaysWhetherADependencyIsUnused(t *testing.T) {
 		{
 			name: "Its kind can't be read.", cached: with, stored: with, config: true,
 			change: func(w *world) {
-				w.deps.unread = map[string]problem{"ConfigMap": {Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonForbidden}}
+				w.deps.unreadable = map[string]problem{"ConfigMap": {Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonForbidden}}
 			},
 			want: fate{wait: problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonForbidden}},
 		},
@@ -431,7 +432,7 @@ func TestTheApiserverSaysWhetherADependencyIsUnused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := needing(t, tt.cached)
+			w := worldNeeding(t, tt.cached)
 			w.spec.Selectors = []fleetv1alpha1.PropagationSelector{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}}
 			w.rollout(nil)
 			w.lost = map[string]fate{}
@@ -443,7 +444,7 @@ func TestTheApiserverSaysWhetherADependencyIsUnused(t *testing.T) {
 			if tt.config {
 				objects = append(objects, configMap("a", "blue"))
 			}
-			require.NoError(t, w.observeLost(t.Context(), placement.Client{Live: stored(t, objects...)}, false))
+			require.NoError(t, w.observeLost(t.Context(), placement.Client{Live: clientWith(t, objects...)}, false))
 			require.Equal(t, tt.want, w.lost[rowName("a")])
 		})
 	}

@@ -23,7 +23,7 @@ const (
 	// grantName is the name of the only grant in the row of an object whose replicas are divided.
 	grantName = "replicas"
 	// reasonDividing means that replicas are moving or waiting to move. reasonUnallocated means that some replicas fit in no cluster.
-	// reasonNotDivided means that the object has replicas that can't be divided.
+	// reasonNotDivided means that the object can't be placed while replicas are divided.
 	reasonDividing    = "Dividing"
 	reasonUnallocated = "Unallocated"
 	reasonNotDivided  = "NotDivided"
@@ -49,7 +49,7 @@ func divided(spec *fleetv1alpha1.PropagationSpec, kind schema.GroupKind) bool {
 	return divides(spec) && slices.Contains(dividedKinds(), kind)
 }
 
-// undividable returns why an object can't be placed while replicas are divided, or "". Each cluster would run all of its replicas.
+// undividable returns why an object can't be placed while replicas are divided, or "". Such an object would run in full in each cluster.
 func undividable(spec *fleetv1alpha1.PropagationSpec, live *unstructured.Unstructured) string {
 	kind := live.GroupVersionKind().GroupKind()
 	if !divides(spec) || divided(spec, kind) {
@@ -59,7 +59,8 @@ func undividable(spec *fleetv1alpha1.PropagationSpec, live *unstructured.Unstruc
 		return why
 	}
 	if _, has, _ := unstructured.NestedInt64(live.Object, "spec", "replicas"); has {
-		return fmt.Sprintf("it has spec.replicas, and those of kind %s can't be divided: select it in a Propagation without replicas", kind)
+		return fmt.Sprintf("it has spec.replicas, but replicas of kind %s can't be divided: select it in a "+
+			"Propagation without spec.replicas", kind)
 	}
 	return ""
 }
@@ -69,7 +70,8 @@ func refusesDivision(kind schema.GroupKind) string {
 	if slices.Contains([]schema.GroupKind{
 		{Group: "batch", Kind: "Job"}, {Group: "batch", Kind: "CronJob"}, {Group: "apps.kruise.io", Kind: "AdvancedCronJob"},
 	}, kind) {
-		return fmt.Sprintf("a %s has no replicas to divide, and each cluster would run all of it: select it in a Propagation without replicas", kind.Kind)
+		return fmt.Sprintf("a %s has no replicas to divide, so each cluster would run all of it: select it in a "+
+			"Propagation without spec.replicas", kind.Kind)
 	}
 	return ""
 }
@@ -82,8 +84,8 @@ func partitionPath(gvk schema.GroupVersionKind) []string {
 	return []string{"spec", "updateStrategy", "rollingUpdate", "partition"}
 }
 
-// whole is what an object requests for all clusters together.
-type whole struct {
+// totals is what an object requests for all clusters together.
+type totals struct {
 	replicas int
 	// partition is how many pods stay at the old revision. It is nil if there is no partition or it is a percentage, which applies in each
 	// cluster.
@@ -91,24 +93,24 @@ type whole struct {
 }
 
 // split separates a manifest into what all clusters share, and the numbers that are divided between them.
-func (m content) split() (content, whole, error) {
-	all := whole{replicas: 1}
-	is := content{object: m.object.DeepCopy(), rendered: map[variant]rendering{}}
-	if n, has, _ := unstructured.NestedInt64(is.object.Object, "spec", "replicas"); has {
+func (m content) split() (content, totals, error) {
+	all := totals{replicas: 1}
+	shared := content{object: m.object.DeepCopy(), rendered: map[variant]rendering{}}
+	if n, has, _ := unstructured.NestedInt64(shared.object.Object, "spec", "replicas"); has {
 		all.replicas = clamp(n)
 	}
-	unstructured.RemoveNestedField(is.object.Object, "spec", "replicas")
-	path := partitionPath(is.object.GroupVersionKind())
-	if n, has, _ := unstructured.NestedInt64(is.object.Object, path...); has {
+	unstructured.RemoveNestedField(shared.object.Object, "spec", "replicas")
+	path := partitionPath(shared.object.GroupVersionKind())
+	if n, has, _ := unstructured.NestedInt64(shared.object.Object, path...); has {
 		all.partition = new(clamp(n))
-		is.partitioned = true
-		unstructured.RemoveNestedField(is.object.Object, path...)
+		shared.partitioned = true
+		unstructured.RemoveNestedField(shared.object.Object, path...)
 	}
 	var err error
-	if is.raw, err = json.Marshal(is.object.Object); err != nil {
-		return content{}, whole{}, fmt.Errorf("encode %s %s: %w", m.object.GetKind(), m.object.GetName(), err)
+	if shared.raw, err = json.Marshal(shared.object.Object); err != nil {
+		return content{}, totals{}, fmt.Errorf("encode %s %s: %w", m.object.GetKind(), m.object.GetName(), err)
 	}
-	return is, all, nil
+	return shared, all, nil
 }
 
 // clamp limits a number of pods to the range of a grant.
@@ -118,14 +120,14 @@ func clamp(n int64) int { return int(max(min(n, 1<<31-1), 0)) }
 type site struct {
 	cluster string
 	live    *fleetv1alpha1.MemberWork
-	// left: the cluster is no longer selected. stays: it keeps the object, otherwise it is emptied. writes: its row may be written.
-	left, stays, writes bool
-	// share is the index of the cluster's share, or the number of shares if it is in none. weight and most are the weight and maximum of the
-	// cluster.
-	share  int
-	weight int
-	most   *int
-	state  allot.State
+	// unselected: the cluster is no longer selected. stays: it keeps the object; if not, it is emptied. writable: its row may be written.
+	unselected, stays, writable bool
+	// shareIndex is the index of the cluster's share in spec.replicas.shares, or their number if it is in none. weight and limit are its weight and
+	// its maximum.
+	shareIndex int
+	weight     int
+	limit      *int
+	state      allot.State
 	// before is the grant in the row, and grant is the next one. acked: the cluster has acknowledged its row.
 	before, grant fleetv1alpha1.SubsetGrant
 	acked         bool
@@ -133,7 +135,7 @@ type site struct {
 	target        int
 }
 
-// granted returns the grant of replicas in a row. Rows from before the division have none.
+// granted returns the grant of replicas in a row. Rows that were written before replicas were divided have none.
 func granted(r *fleetv1alpha1.MemberWork) (fleetv1alpha1.SubsetGrant, bool) {
 	for _, g := range r.Spec.Grant.Subsets {
 		if g.Name == grantName {
@@ -146,7 +148,7 @@ func granted(r *fleetv1alpha1.MemberWork) (fleetv1alpha1.SubsetGrant, bool) {
 // site returns a cluster with the grant in its row. Without a grant, the cluster runs what the manifest says, as far as it has applied that.
 func (o *observed) site(one object, cluster string, live *fleetv1alpha1.MemberWork) *site {
 	s := &site{cluster: cluster, live: live, acked: true, grant: fleetv1alpha1.SubsetGrant{Name: grantName}}
-	s.share, s.weight, s.most = o.shareOf(cluster)
+	s.shareIndex, s.weight, s.limit = o.shareOf(cluster)
 	if live == nil {
 		return s // Nothing was granted, so nothing can be running.
 	}
@@ -166,41 +168,42 @@ func (o *observed) site(one object, cluster string, live *fleetv1alpha1.MemberWo
 	return s
 }
 
-// replicasIn returns how many replicas the manifest of a row without a grant requests. If the content is missing or ignores replicas, it
-// returns how many the member reports.
+// replicasIn returns how many replicas the manifest of a row without a grant requests. If the manifest is missing, or the row ignores replicas,
+// it returns how many the member reports.
 func replicasIn(raw []byte, r *fleetv1alpha1.MemberWork) (int32, error) {
 	reported := max(r.Status.Counts.Desired, 0)
-	if raw == nil || r.Spec.Apply != nil && slices.ContainsFunc(r.Spec.Apply.Ignore, ofReplicas) {
+	if raw == nil || r.Spec.Apply != nil && slices.ContainsFunc(r.Spec.Apply.Ignore, ignoresReplicas) {
 		return reported, nil
 	}
-	var is struct {
+	var manifest struct {
 		Spec struct {
 			Replicas *int32 `json:"replicas"`
 		} `json:"spec"`
 	}
-	switch err := json.Unmarshal(raw, &is); {
+	switch err := json.Unmarshal(raw, &manifest); {
 	case err != nil:
 		return 0, fmt.Errorf("read the replicas of row %s/%s: %w", r.Namespace, r.Name, err)
-	case is.Spec.Replicas == nil:
+	case manifest.Spec.Replicas == nil:
 		return 1, nil
 	}
-	return max(*is.Spec.Replicas, 0), nil
+	return max(*manifest.Spec.Replicas, 0), nil
 }
 
-// ofReplicas reports whether an ignored path is the path of the replicas.
-func ofReplicas(path string) bool {
+// ignoresReplicas reports whether an ignored path is the path of the replicas.
+func ignoresReplicas(path string) bool {
 	return slices.Contains([]string{"spec.replicas", "spec[replicas]"}, path)
 }
 
-// shareOf returns the share of a cluster, with its weight and maximum. A cluster that is in no share gets nothing.
+// shareOf returns the index of a cluster's share, with its weight and maximum. A cluster that is in no share gets nothing; without shares, all
+// clusters have weight 1.
 func (o *observed) shareOf(cluster string) (share, weight int, most *int) {
 	shares := o.spec.Replicas.Shares
-	var with labels.Set
+	var clusterLabels labels.Set
 	if mc := o.Clusters[cluster]; mc != nil {
-		with = mc.Labels
+		clusterLabels = mc.Labels
 	}
 	for i, s := range shares {
-		if !slices.Contains(s.Clusters, cluster) && (s.ClusterSelector == nil || !selectorOf(s.ClusterSelector).Matches(with)) {
+		if !slices.Contains(s.Clusters, cluster) && (s.ClusterSelector == nil || !selectorOf(s.ClusterSelector).Matches(clusterLabels)) {
 			continue
 		}
 		if weight = 1; s.Weight != nil {
@@ -217,8 +220,8 @@ func (o *observed) shareOf(cluster string) (share, weight int, most *int) {
 	return len(shares), 1, nil
 }
 
-// emptied reports whether nothing of the object runs in a cluster anymore, according to the row that it has acknowledged. A cluster that
-// reports that it never applied the row runs nothing either.
+// emptied reports whether nothing of the object runs in a cluster anymore, according to its last report. The cluster must have acknowledged the
+// row, or report it as blocked: then it can't apply it.
 func (s *site) emptied() bool {
 	if s.live == nil || s.state == allot.Frozen || s.before.Replicas > 0 || s.grant.Replicas > 0 || s.counts.Replicas > 0 {
 		return false
@@ -231,49 +234,49 @@ func (s *site) emptied() bool {
 
 // division is how the replicas of an object are divided.
 type division struct {
-	whole
+	totals
 
 	sites      []*site
 	allocation allot.Allocation
 }
 
-// spot is a cluster that is selected for an object.
-type spot struct {
+// candidate is a cluster that is selected for an object.
+type candidate struct {
 	cluster string
 	// live is its row, if any. leaving: the row is being deleted.
-	live    *fleetv1alpha1.MemberWork
-	leaving bool
+	live        *fleetv1alpha1.MemberWork
+	withdrawing bool
 	// keep: an existing row stays. gets: the row is written.
 	keep, gets bool
 	// available is what the cluster accepts.
 	available placement.Availability
 }
 
-// divide plans for an object whose replicas are divided over the spots. A spot without a row counts only if it gets one.
-func (p *planned) divide(o *observed, one object, fleet placement.Fleet, m content, spots []spot) {
+// divide plans for an object whose replicas are divided over the candidates. A candidate without a row counts only if it gets one.
+func (p *planned) divide(o *observed, one object, fleet placement.Fleet, m content, candidates []candidate) {
 	m, all, err := m.split()
 	if err != nil {
-		p.problem("", one.Kind, one.Name, fleetv1alpha1.ReasonInvalid, err.Error())
+		p.addProblem("", one.Kind, one.Name, fleetv1alpha1.ReasonInvalid, err.Error())
 		return
 	}
-	d := division{whole: all}
+	d := division{totals: all}
 	known := map[string]bool{}
-	for _, at := range spots {
+	for _, at := range candidates {
 		known[at.cluster] = true
 		if at.live == nil && !at.gets {
 			continue
 		}
 		s := o.site(one, at.cluster, at.live)
-		s.stays, s.writes = at.keep, at.gets && !at.leaving
+		s.stays, s.writable = at.keep, at.gets && !at.withdrawing
 		s.state = at.available.State
-		if at.available.Limit != nil && (s.most == nil || *s.most > *at.available.Limit) {
-			s.most = at.available.Limit
+		if at.available.Limit != nil && (s.limit == nil || *s.limit > *at.available.Limit) {
+			s.limit = at.available.Limit
 		}
 		switch {
-		case at.leaving, at.available.Unusable, o.suspended(at.cluster):
+		case at.withdrawing, at.available.Unusable, o.suspended(at.cluster):
 			s.state = allot.Frozen // A row that is being deleted counts until it is gone.
 		case !at.keep:
-			s.state, s.writes = allot.Draining, fleet.TakesRows(at.cluster)
+			s.state, s.writable = allot.Draining, fleet.TakesRows(at.cluster)
 		case !at.gets:
 			s.state = allot.Frozen
 		}
@@ -284,10 +287,10 @@ func (p *planned) divide(o *observed, one object, fleet placement.Fleet, m conte
 			continue
 		}
 		s := o.site(one, cluster, fleet.Rows[cluster])
-		s.left, s.state, s.writes = true, allot.Draining, true
+		s.unselected, s.state, s.writable = true, allot.Draining, true
 		if reason, _ := fleet.Silent(cluster); reason != "" || !s.live.DeletionTimestamp.IsZero() || o.suspended(cluster) ||
 			o.replaced[row.Place(s.live)] {
-			s.state, s.writes = allot.Frozen, false // Nothing is written to a cluster that is gone or leaving.
+			s.state, s.writable = allot.Frozen, false // Its row must not change now.
 		}
 		d.sites = append(d.sites, s)
 	}
@@ -295,7 +298,7 @@ func (p *planned) divide(o *observed, one object, fleet placement.Fleet, m conte
 	d.allocate(o.spec.Replicas.Division)
 	switch a := d.allocation; {
 	case a.Unallocated > 0:
-		p.problem("", one.Kind, one.Name, reasonUnallocated, a.Why)
+		p.addProblem("", one.Kind, one.Name, reasonUnallocated, a.Why)
 	case a.Excess > 0:
 		p.moves = append(p.moves, problem{Kind: one.Kind, Name: one.Name, Reason: reasonDividing, Message: a.Why})
 	}
@@ -305,17 +308,17 @@ func (p *planned) divide(o *observed, one object, fleet placement.Fleet, m conte
 		}
 	}
 	d.partitions()
-	p.render(o, one, m, d)
+	p.planRows(o, one, m, d)
 }
 
 // allocate sets the targets of the sites. A cluster that is no longer selected keeps its replicas while it doesn't answer.
 func (d *division) allocate(how fleetv1alpha1.ReplicaDivision) {
 	members := map[int][]allot.Member{}
 	for _, s := range d.sites {
-		if s.left && s.state != allot.Frozen {
+		if s.unselected && s.state != allot.Frozen {
 			continue
 		}
-		m, share := allot.Member{Cluster: s.cluster, Current: int(s.grant.Replicas), Cap: s.most, State: s.state}, s.share
+		m, share := allot.Member{Cluster: s.cluster, Current: int(s.grant.Replicas), Cap: s.limit, State: s.state}, s.shareIndex
 		if how == fleetv1alpha1.DivisionWeighted {
 			m.Weight, share = &s.weight, 0
 		}
@@ -343,8 +346,8 @@ func (d *division) allocate(how fleetv1alpha1.ReplicaDivision) {
 func (d *division) transfer() []string {
 	holdings, barred := make([]allot.Holding, len(d.sites)), d.allocation.Barred
 	for i, s := range d.sites {
-		if s.left && s.state != allot.Frozen {
-			barred -= int(s.grant.Replicas) // These replicas have to move, but their number must not shrink.
+		if s.unselected && s.state != allot.Frozen {
+			barred -= int(s.grant.Replicas) // They have to move: none may be removed before it is available elsewhere.
 		}
 		available, _ := allot.Clamp(int(s.counts.Available))
 		holdings[i] = allot.Holding{
@@ -380,8 +383,8 @@ func (d *division) partitions() {
 	}
 }
 
-// render adds the rows of an object to the plan. Clusters that are being emptied have their row withdrawn once they are empty.
-func (p *planned) render(o *observed, one object, m content, d division) {
+// planRows adds the rows of an object to the plan. Clusters that are being emptied have their row withdrawn once they are empty.
+func (p *planned) planRows(o *observed, one object, m content, d division) {
 	for _, s := range d.sites {
 		p.parts = append(p.parts, s.part(one))
 		if !s.stays && s.live != nil {
@@ -390,8 +393,8 @@ func (p *planned) render(o *observed, one object, m content, d division) {
 		switch {
 		case s.live != nil && !s.live.DeletionTimestamp.IsZero(): // It gets a new row when this one is gone.
 		case !s.stays && s.emptied():
-			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: s.live, Policy: o.leave(false)})
-		case s.writes:
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: s.live, Policy: o.leavePolicy(false)})
+		case s.writable:
 			p.want(o, one, m, s.cluster, &s.grant)
 		case !s.stays:
 			p.kept[row.Place(s.live)] = true
@@ -399,7 +402,7 @@ func (p *planned) render(o *observed, one object, m content, d division) {
 	}
 }
 
-// part returns a line of the status. Numbers that a member reports are limited to plausible values.
+// part returns the status line of an object in a cluster. Numbers that a member reports are limited to plausible values.
 func (s *site) part(one object) fleetv1alpha1.PropagationPart {
 	return fleetv1alpha1.PropagationPart{
 		Kind: one.Kind, Name: one.Name, Cluster: s.cluster,

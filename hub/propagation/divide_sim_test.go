@@ -54,7 +54,7 @@ func (m runner) set(ctx context.Context, w *sim.World, values ...any) error {
 	})
 }
 
-func pods(w *sim.World, name string) int {
+func countPods(w *sim.World, name string) int {
 	n := 0
 	for _, m := range runners() {
 		n += m.number(w, name)
@@ -70,7 +70,7 @@ func (m runner) Steps(w *sim.World) []sim.Step {
 	if sim.Find[*corev1.ConfigMap](w, m.key()) == nil {
 		return nil
 	}
-	if ready := m.number(w, "ready"); ready < m.number(w, "pods") { // Even while nobody hears from it.
+	if ready := m.number(w, "ready"); ready < m.number(w, "pods") { // Even while the hub gets no reports from it.
 		do(func(ctx context.Context) error { return m.set(ctx, w, "ready", ready+1) })
 	}
 	switch {
@@ -117,8 +117,8 @@ func (m runner) remove(ctx context.Context, w *sim.World, r *fleetv1alpha1.Membe
 	return client.IgnoreNotFound(w.User().Update(ctx, next))
 }
 
-// asks returns how many replicas the manifest of a row requests.
-func asks(w *sim.World, r *fleetv1alpha1.MemberWork) (int, error) {
+// replicasRequested returns how many replicas the manifest of a row requests.
+func replicasRequested(w *sim.World, r *fleetv1alpha1.MemberWork) (int, error) {
 	content := sim.Find[*fleetv1alpha1.WorkContent](w, types.NamespacedName{Namespace: fleetv1alpha1.SystemNamespace, Name: r.Spec.Content.Name()})
 	if content == nil {
 		return 0, fmt.Errorf("row %s has no content", r.Name)
@@ -132,7 +132,7 @@ func asks(w *sim.World, r *fleetv1alpha1.MemberWork) (int, error) {
 		return 0, err
 	}
 	if g, has := granted(r); has && g.Replicas != *d.Spec.Replicas {
-		return 0, fmt.Errorf("row %s is granted %d and asks for %d", r.Name, g.Replicas, *d.Spec.Replicas)
+		return 0, fmt.Errorf("row %s is granted %d but requests %d", r.Name, g.Replicas, *d.Spec.Replicas)
 	}
 	return int(*d.Spec.Replicas), nil
 }
@@ -141,7 +141,7 @@ func (m runner) apply(ctx context.Context, w *sim.World, r *fleetv1alpha1.Member
 	if r.Spec.Object.Kind != "Deployment" {
 		return m.set(ctx, w, applied, r.Generation)
 	}
-	n, err := asks(w, r)
+	n, err := replicasRequested(w, r)
 	if err != nil {
 		return err
 	}
@@ -149,8 +149,8 @@ func (m runner) apply(ctx context.Context, w *sim.World, r *fleetv1alpha1.Member
 	if err := m.set(ctx, w, applied, r.Generation, "pods", n, "ready", min(m.number(w, "ready"), n)); err != nil {
 		return err
 	}
-	if all, most := pods(w, "pods"), everAsked(w)+late(w); n > had && all > most {
-		return fmt.Errorf("%d pods run, and %d may", all, most)
+	if all, most := countPods(w, "pods"), maxRequested(w)+lateGrowth(w); n > had && all > most {
+		return fmt.Errorf("%d pods run, but at most %d may", all, most)
 	}
 	return nil
 }
@@ -159,17 +159,17 @@ func (m runner) report(w *sim.World, r *fleetv1alpha1.MemberWork) *fleetv1alpha1
 	next := r.DeepCopy()
 	next.Status = fleetv1alpha1.MemberWorkStatus{ObservedGeneration: r.Generation, Phase: fleetv1alpha1.WorkHealthy}
 	if r.Spec.Object.Kind == "Deployment" {
-		is, ready := int32(m.number(w, "pods")), int32(m.number(w, "ready"))
-		next.Status.Counts = fleetv1alpha1.WorkCounts{Desired: is, Replicas: is, Ready: ready, Available: ready, Updated: is}
-		if ready < is {
+		replicas, ready := int32(m.number(w, "pods")), int32(m.number(w, "ready"))
+		next.Status.Counts = fleetv1alpha1.WorkCounts{Desired: replicas, Replicas: replicas, Ready: ready, Available: ready, Updated: replicas}
+		if ready < replicas {
 			next.Status.Phase = fleetv1alpha1.WorkProgressing
 		}
 	}
 	return next
 }
 
-// mayRun returns the maximum number of replicas that a Deployment and a Propagation allow to run.
-func mayRun(d *appsv1.Deployment, p *fleetv1alpha1.Propagation) int {
+// maxReplicas returns the maximum number of replicas that a Deployment and a Propagation allow to run.
+func maxReplicas(d *appsv1.Deployment, p *fleetv1alpha1.Propagation) int {
 	n := int(*d.Spec.Replicas)
 	if !divides(&p.Spec) {
 		return n * len(runners())
@@ -177,23 +177,23 @@ func mayRun(d *appsv1.Deployment, p *fleetv1alpha1.Propagation) int {
 	return n + allot.DefaultSurge(n)
 }
 
-// everAsked returns the maximum that users have ever allowed to run.
-func everAsked(w *sim.World) int {
+// maxRequested returns the maximum that users have ever allowed to run.
+func maxRequested(w *sim.World) int {
 	p, d := sim.Find[*fleetv1alpha1.Propagation](w, webAt()), sim.Find[*appsv1.Deployment](w, webAt())
 	most := 0
 	if p != nil && d != nil {
-		most = mayRun(d, p)
+		most = maxReplicas(d, p)
 	}
 	for _, c := range w.Changes() {
 		for _, o := range []client.Object{c.Before, c.After} {
-			switch is := o.(type) {
+			switch object := o.(type) {
 			case *appsv1.Deployment:
-				if is != nil && p != nil {
-					most = max(most, mayRun(is, p))
+				if object != nil && p != nil {
+					most = max(most, maxReplicas(object, p))
 				}
 			case *fleetv1alpha1.Propagation:
-				if is != nil && d != nil {
-					most = max(most, mayRun(d, is))
+				if object != nil && d != nil {
+					most = max(most, maxReplicas(d, object))
 				}
 			}
 		}
@@ -201,12 +201,12 @@ func everAsked(w *sim.World) int {
 	return most
 }
 
-// late returns how many more replicas late writes allow to run. Nothing can prevent them.
-func late(w *sim.World) int {
+// lateGrowth returns how many more replicas late writes allow to run. Nothing can prevent them.
+func lateGrowth(w *sim.World) int {
 	n := 0
-	for _, was := range w.Changes() {
-		if was.Late && was.Err == nil {
-			n += max(upperOf(w, deployed(was.After))-upperOf(w, deployed(was.Before)), 0)
+	for _, change := range w.Changes() {
+		if change.Late && change.Err == nil {
+			n += max(upperOf(w, deployed(change.After))-upperOf(w, deployed(change.Before)), 0)
 		}
 	}
 	return n
@@ -224,17 +224,17 @@ func deployed(o client.Object) *fleetv1alpha1.MemberWork {
 func arrived(c sim.Change) bool { return c.Err == nil && !c.Late }
 
 // upperOf and lowerOf return the maximum and the minimum that a row allows to run.
-func upperOf(w *sim.World, r *fleetv1alpha1.MemberWork) int { return bound(w, r, true) }
-func lowerOf(w *sim.World, r *fleetv1alpha1.MemberWork) int { return bound(w, r, false) }
+func upperOf(w *sim.World, r *fleetv1alpha1.MemberWork) int { return limitOf(w, r, true) }
+func lowerOf(w *sim.World, r *fleetv1alpha1.MemberWork) int { return limitOf(w, r, false) }
 
-func bound(w *sim.World, r *fleetv1alpha1.MemberWork, upper bool) int {
+func limitOf(w *sim.World, r *fleetv1alpha1.MemberWork, upper bool) int {
 	if r == nil {
 		return 0
 	}
 	g, has := granted(r)
 	switch {
 	case !has:
-		n, _ := asks(w, r)
+		n, _ := replicasRequested(w, r)
 		return n
 	case placement.Acknowledged(r):
 		return int(g.Replicas)
@@ -244,8 +244,8 @@ func bound(w *sim.World, r *fleetv1alpha1.MemberWork, upper bool) int {
 	return int(g.Lower)
 }
 
-// source returns the Deployment and the Propagation as the controller knows them, and whether the Propagation divides the Deployment.
-func source(w *sim.World) (*appsv1.Deployment, *fleetv1alpha1.Propagation, bool) {
+// findSource returns the Deployment and the Propagation as the controller knows them, and whether the Propagation divides the Deployment.
+func findSource(w *sim.World) (*appsv1.Deployment, *fleetv1alpha1.Propagation, bool) {
 	ds, ps := sim.Cached[*appsv1.Deployment](w), sim.Cached[*fleetv1alpha1.Propagation](w)
 	if len(ds) == 0 || len(ps) == 0 || ps[0].DeletionTimestamp != nil || !divides(&ps[0].Spec) {
 		return nil, nil, false
@@ -256,16 +256,16 @@ func source(w *sim.World) (*appsv1.Deployment, *fleetv1alpha1.Propagation, bool)
 // grantsAtMost is the rule that a write that allows more to run stays within the replicas that the controller knows of and their surge (I3).
 func grantsAtMost(w *sim.World, c sim.Change) error {
 	before, after := deployed(c.Before), deployed(c.After)
-	d, p, is := source(w)
-	if !is || !arrived(c) || after == nil || upperOf(w, after) <= upperOf(w, before) {
+	d, p, ok := findSource(w)
+	if !ok || !arrived(c) || after == nil || upperOf(w, after) <= upperOf(w, before) {
 		return nil
 	}
 	sum := 0
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
 		sum += upperOf(w, deployed(r))
 	}
-	if most := mayRun(d, p) + late(w); sum > most {
-		return fmt.Errorf("%d may run after %s, and %d is the most", sum, c.Request, most)
+	if most := maxReplicas(d, p) + lateGrowth(w); sum > most {
+		return fmt.Errorf("%d may run after %s, but the maximum is %d", sum, c.Request, most)
 	}
 	return nil
 }
@@ -274,11 +274,11 @@ func grantsAtMost(w *sim.World, c sim.Change) error {
 // to be available (I4).
 func shrinksSurely(w *sim.World, c sim.Change) error {
 	before, after := deployed(c.Before), deployed(c.After)
-	d, _, is := source(w)
-	if !is || !arrived(c) || before == nil || lowerOf(w, after) >= lowerOf(w, before) {
+	d, _, ok := findSource(w)
+	if !ok || !arrived(c) || before == nil || lowerOf(w, after) >= lowerOf(w, before) {
 		return nil
 	}
-	was, now := 0, 0
+	previously, now := 0, 0
 	for _, r := range sim.Cached[*fleetv1alpha1.MemberWork](w) {
 		live := sim.Find[*fleetv1alpha1.MemberWork](w, client.ObjectKeyFromObject(r))
 		if live == nil || deployed(live) == nil {
@@ -289,10 +289,10 @@ func shrinksSurely(w *sim.World, c sim.Change) error {
 		if live.UID == before.UID {
 			live = before
 		}
-		was += min(available, lowerOf(w, live))
+		previously += min(available, lowerOf(w, live))
 	}
-	if least := min(was, int(*d.Spec.Replicas)); now < least {
-		return fmt.Errorf("%d are surely available after %s, and %d were", now, c.Request, was)
+	if least := min(previously, int(*d.Spec.Replicas)); now < least {
+		return fmt.Errorf("%d are certain to be available after %s, but before there were %d", now, c.Request, previously)
 	}
 	return nil
 }
@@ -300,7 +300,7 @@ func shrinksSurely(w *sim.World, c sim.Change) error {
 // keepsDark is the rule that the grant of a cluster that doesn't answer stays, and so does its row (I6, I13).
 func keepsDark(w *sim.World, c sim.Change) error {
 	before, after := deployed(c.Before), deployed(c.After)
-	if _, _, is := source(w); !is || !arrived(c) || before == nil {
+	if _, _, ok := findSource(w); !ok || !arrived(c) || before == nil {
 		return nil
 	}
 	for _, mc := range sim.Cached[*fleetv1alpha1.MemberCluster](w) {
@@ -323,8 +323,8 @@ func placedBefore(r *fleetv1alpha1.MemberWork) bool {
 // deletesNothing is the rule that a row is withdrawn only if no pods are left, and the rows of the pods' dependencies only after the
 // workload's row.
 func deletesNothing(w *sim.World, c sim.Change) error {
-	r, is := c.Before.(*fleetv1alpha1.MemberWork)
-	if _, _, divides := source(w); !is || !divides || c.Verb != sim.Delete || !arrived(c) {
+	r, ok := c.Before.(*fleetv1alpha1.MemberWork)
+	if _, _, divides := findSource(w); !ok || !divides || c.Verb != sim.Delete || !arrived(c) {
 		return nil
 	}
 	if n := runner(r.Labels[keys.FleetCluster]).number(w, "pods"); n > 0 {
@@ -349,25 +349,25 @@ func simulatedDivision(tb testing.TB) sim.Kind {
 		k.Actors = append(k.Actors, m)
 	}
 	k.Rules = []sim.Rule{
-		sim.DeletesByUID(), single(),
-		{Name: "grants are at most what is asked for and what moves", Write: grantsAtMost},
-		{Name: "replicas go once others are available", Write: shrinksSurely},
+		sim.DeletesByUID(), oneRowPerCluster(),
+		{Name: "grants do not exceed the desired replicas plus surge", Write: grantsAtMost},
+		{Name: "replicas are removed only once others are available", Write: shrinksSurely},
 		{Name: "a cluster that does not answer keeps its grant", Write: keepsDark},
 		{Name: "nothing is deleted because of a division", Write: deletesNothing},
 	}
-	k.Summary = func(w *sim.World) string { return tellGrants(w) + "\n" + end(w) }
+	k.Summary = func(w *sim.World) string { return formatGrants(w) + "\n" + finalState(w) }
 	return k
 }
 
-// tellGrants returns what each cluster is granted and runs.
-func tellGrants(w *sim.World) string {
+// formatGrants returns what each cluster is granted and runs.
+func formatGrants(w *sim.World) string {
 	var out []string
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
 		if deployed(r) == nil {
 			continue
 		}
 		name := r.Labels[keys.FleetCluster]
-		n, err := asks(w, r)
+		n, err := replicasRequested(w, r)
 		out = append(out, fmt.Sprintf("%s=%d/%d", name, runner(name).number(w, "ready"), n))
 		if err != nil {
 			out = append(out, err.Error())
@@ -412,7 +412,7 @@ func divisionStories() []divisionStory {
 	all := func(n int) func(*sim.World) bool { // All are available, and the status says that everything is done.
 		return func(w *sim.World) bool {
 			p := sim.Find[*fleetv1alpha1.Propagation](w, webAt())
-			return pods(w, "ready") == n && p != nil && p.Status.ObservedGeneration == p.Generation && p.Status.Healthy == p.Status.Desired &&
+			return countPods(w, "ready") == n && p != nil && p.Status.ObservedGeneration == p.Generation && p.Status.Healthy == p.Status.Desired &&
 				slices.ContainsFunc(p.Status.Conditions, func(c metav1.Condition) bool {
 					return c.Type == fleetv1alpha1.PropagationPlaced && c.Status == metav1.ConditionTrue
 				})
@@ -447,11 +447,11 @@ func divisionStories() []divisionStory {
 	taint := func(name string, when func(*sim.World) bool, taints ...fleetv1alpha1.ClusterTaint) sim.Edit {
 		return cluster(fmt.Sprint(" has taints ", len(taints)), name, when, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Taints = taints })
 	}
-	dark := func(name string, is bool, when func(*sim.World) bool) sim.Edit {
-		return edit(fmt.Sprintf("%s dark=%t", name, is), when, func(ctx context.Context, w *sim.World) error {
+	dark := func(name string, down bool, when func(*sim.World) bool) sim.Edit {
+		return edit(fmt.Sprintf("%s dark=%t", name, down), when, func(ctx context.Context, w *sim.World) error {
 			mc := sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: name}).DeepCopy()
 			mc.Status = member(name).Status
-			if is {
+			if down {
 				mc.Status.Phase, mc.Status.Conditions[0].Status = fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse
 			}
 			return w.User().Status().Update(ctx, mc)
@@ -471,21 +471,21 @@ func divisionStories() []divisionStory {
 		story("in order", "east=2/2 west=4/4", two(), divide(all(6), dividedBy(fleetv1alpha1.DivisionOrdered, "west<4", "east"))),
 		story("duplicated, then divided", "east=4/4 west=2/2", world(nil, 6, "east", "west"), divide(all(12), dividedBy(weighted, "east*2", "west*1"))),
 		story("divided, then duplicated", "east=6/6 west=6/6", two(), divide(all(6), nil)),
-		story("a cluster comes", "east=2/2 north=3/3 west=1/1", two(), edit("create north", all(6), func(ctx context.Context, w *sim.World) error {
+		story("a cluster is added", "east=2/2 north=3/3 west=1/1", two(), edit("create north", all(6), func(ctx context.Context, w *sim.World) error {
 			return w.User().Create(ctx, member("north"))
 		})),
-		story("a cluster is not selected any more", "west=6/6", two(), tier("db", all(6))),
-		story("and is selected again", "east=4/4 west=2/2", two(), tier("db", all(6)), tier("web", nil)),
+		story("a cluster is no longer selected", "west=6/6", two(), tier("db", all(6))),
+		story("a cluster is no longer selected, and then again", "east=4/4 west=2/2", two(), tier("db", all(6)), tier("web", nil)),
 		story("a cluster is evicted", "east=6/6", two(), taint("west", all(6), evict)),
-		story("and then not", "east=4/4 west=2/2", two(), taint("west", all(6), evict), taint("west", nil)),
-		story("a cluster is dark during a scale-out, and back", "east=8/8 west=4/4", two(), dark("west", true, all(6)), scale(nil, 12), dark("west", false, nil)),
-		story("a cluster is dark and not selected any more", "west=6/6", two(), dark("east", true, all(6)), tier("db", nil), dark("east", false, nil)),
+		story("a cluster is evicted, and then the taint is removed", "east=4/4 west=2/2", two(), taint("west", all(6), evict), taint("west", nil)),
+		story("a cluster is dark during a scale-out, and then answers again", "east=8/8 west=4/4", two(), dark("west", true, all(6)), scale(nil, 12), dark("west", false, nil)),
+		story("a cluster is dark and no longer selected", "west=6/6", two(), dark("east", true, all(6)), tier("db", nil), dark("east", false, nil)),
 		story("a cluster is dark while weights change", "east=1/1 west=5/5", two(),
 			dark("east", true, all(6)), divide(nil, dividedBy(weighted, "east*1", "west*5")), dark("east", false, nil)),
 		story("a MemberCluster disappears", "east=10/10 west=2/2", two(), edit("delete west", all(6), func(ctx context.Context, w *sim.World) error {
 			return w.User().Delete(ctx, member("west"))
 		}), scale(reports(placement.ReasonUnknownCluster), 12)),
-		story("a cluster is suspended during a scale-out, and not any more", "east=8/8 west=4/4", two(),
+		story("a cluster is suspended during a scale-out, and resumed", "east=8/8 west=4/4", two(),
 			suspend(all(6), &fleetv1alpha1.PropagationSuspend{Clusters: []string{"west"}}), scale(nil, 12), suspend(nil, nil)),
 		story("the Propagation is deleted", "", two(), edit("delete it", all(6), func(ctx context.Context, w *sim.World) error {
 			return w.User().Delete(ctx, web(nil))
@@ -537,8 +537,8 @@ func TestEachRuleOfADivisionIsBrokenByWhoBreaksIt(t *testing.T) {
 		due func(context.Context, client.Client) bool
 		do  func(context.Context, client.Client, *fleetv1alpha1.MemberWork) error
 	}{
-		{"grants are at most what is asked for and what moves", "by weights", nil, grant(func(g *fleetv1alpha1.SubsetGrant) { g.Replicas, g.Upper = 20, 20 })},
-		{"replicas go once others are available", "by weights", nil, grant(func(g *fleetv1alpha1.SubsetGrant) { g.Replicas, g.Lower = 1, 1 })},
+		{"grants do not exceed the desired replicas plus surge", "by weights", nil, grant(func(g *fleetv1alpha1.SubsetGrant) { g.Replicas, g.Upper = 20, 20 })},
+		{"replicas are removed only once others are available", "by weights", nil, grant(func(g *fleetv1alpha1.SubsetGrant) { g.Replicas, g.Lower = 1, 1 })},
 		{
 			"a cluster that does not answer keeps its grant", "a cluster is dark while weights change", func(ctx context.Context, c client.Client) bool {
 				mc := &fleetv1alpha1.MemberCluster{}
@@ -561,10 +561,10 @@ func TestEachRuleOfADivisionIsBrokenByWhoBreaksIt(t *testing.T) {
 						return reconcile.Result{}, err
 					}
 					for i := range rows.Items {
-						is := deployed(&rows.Items[i])
-						if is != nil && placement.Acknowledged(is) && is.Status.Counts.Available == 4 && (tt.due == nil || tt.due(ctx, p.Client)) {
+						live := deployed(&rows.Items[i])
+						if live != nil && placement.Acknowledged(live) && live.Status.Counts.Available == 4 && (tt.due == nil || tt.due(ctx, p.Client)) {
 							done = true
-							return reconcile.Result{}, tt.do(ctx, p.Client, is)
+							return reconcile.Result{}, tt.do(ctx, p.Client, live)
 						}
 					}
 					return r.Reconcile(ctx, req)

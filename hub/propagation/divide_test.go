@@ -76,9 +76,9 @@ func dividing(t *testing.T, n int32, how *fleetv1alpha1.PropagationReplicas, clu
 	return w
 }
 
-// runs gives the Deployment a row in a cluster. The cluster has acknowledged it and has that many available replicas.
-func (w *world) runs(cluster string, granted, available int32) *fleetv1alpha1.MemberWork {
-	r := w.ran(cluster, granted, available)
+// runsGranted gives the Deployment a row in a cluster. The cluster has acknowledged it and has that many available replicas.
+func (w *world) runsGranted(cluster string, granted, available int32) *fleetv1alpha1.MemberWork {
+	r := w.runsUngranted(cluster, granted, available)
 	r.Spec.Grant = fleetv1alpha1.WorkGrant{Replicas: granted, Subsets: []fleetv1alpha1.SubsetGrant{
 		{Name: grantName, Replicas: granted, Lower: granted, Upper: granted},
 	}}
@@ -86,8 +86,8 @@ func (w *world) runs(cluster string, granted, available int32) *fleetv1alpha1.Me
 	return r
 }
 
-// ran gives the Deployment a row from before replicas were divided.
-func (w *world) ran(cluster string, replicas, available int32) *fleetv1alpha1.MemberWork {
+// runsUngranted gives the Deployment a row from before replicas were divided.
+func (w *world) runsUngranted(cluster string, replicas, available int32) *fleetv1alpha1.MemberWork {
 	r := &fleetv1alpha1.MemberWork{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: fleetv1alpha1.Namespace(cluster), Name: deploymentRow(), UID: types.UID(cluster), Generation: 1,
@@ -107,9 +107,9 @@ func (w *world) ran(cluster string, replicas, available int32) *fleetv1alpha1.Me
 	return r
 }
 
-// granting describes the rows that are written and withdrawn, and the problems. "east=4" is a grant. "east=4..2" is a grant whose cluster may
-// run two until it has acknowledged it.
-func granting(p planned) string {
+// formatGrantsOf describes the rows that are written and withdrawn, and the problems. "east=4" is a grant. "east=4..2" is a grant whose
+// cluster may run two until it has acknowledged it.
+func formatGrantsOf(p planned) string {
 	var parts []string
 	for _, want := range p.Wants {
 		if len(want.Grant.Subsets) == 0 {
@@ -127,7 +127,7 @@ func granting(p planned) string {
 	for _, w := range p.Withdrawals {
 		parts = append(parts, fmt.Sprintf("-%s@%s", w.Row.Spec.Object.Name, w.Row.Labels[keys.FleetCluster]))
 	}
-	if problems := tell(p.problems); problems != "" {
+	if problems := formatProblems(p.problems); problems != "" {
 		parts = append(parts, problems)
 	}
 	return strings.Join(parts, " ")
@@ -150,163 +150,163 @@ func TestWhichClusterIsGrantedHowManyReplicas(t *testing.T) {
 	}{
 		{"Replicas are divided by weights.", 6, twoToOne, nil, "east=4(0) west=2(0)"},
 		{"Without shares they are divided evenly.", 6, dividedBy(weighted), nil, "east=3(0) west=3(0)"},
-		{"A cluster in no share gets the object with no replicas.", 6, dividedBy(weighted, "east"), nil, "east=6(0) west=0"},
-		{"So does one whose weight is 0.", 6, dividedBy(weighted, "east", "west*0"), nil, "east=6(0) west=0"},
-		{"The first share that matches a cluster is its.", 6, dividedBy(weighted, "east*1", "west*1", "east*5"), nil, "east=3(0) west=3(0)"},
+		{"A cluster in no share gets the object with 0 replicas.", 6, dividedBy(weighted, "east"), nil, "east=6(0) west=0"},
+		{"A cluster with weight 0 gets the object with 0 replicas.", 6, dividedBy(weighted, "east", "west*0"), nil, "east=6(0) west=0"},
+		{"The first share that matches a cluster counts.", 6, dividedBy(weighted, "east*1", "west*1", "east*5"), nil, "east=3(0) west=3(0)"},
 		{"A share selects clusters by labels.", 6, &fleetv1alpha1.PropagationReplicas{Division: weighted, Shares: []fleetv1alpha1.PropagationShare{
 			{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}}},
 		}}, nil, "east=3(0) west=3(0)"},
-		{"What exceeds the maximum of one goes to the others.", 6, dividedBy(weighted, "east*2<3", "west*1"), nil, "east=3(0) west=3(0)"},
-		{"The limit of a cluster is one too.", 6, twoToOne, func(w *world) {
+		{"Replicas beyond the maximum of a cluster go to the others.", 6, dividedBy(weighted, "east*2<3", "west*1"), nil, "east=3(0) west=3(0)"},
+		{"The limit of a cluster is a maximum too.", 6, twoToOne, func(w *world) {
 			w.Clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: new(int32(1))}
 		}, "east=1(0) west=5(0)"},
 		{"Clusters are filled in the order of shares.", 6, dividedBy(ordered, "west<4", "east"), nil, "east=2(0) west=4(0)"},
-		{"A later one gets none while there is room.", 3, dividedBy(ordered, "west<4", "east"), nil, "east=0 west=3(0)"},
-		{"What no cluster may take is a problem.", 6, dividedBy(ordered, "west<4", "east<1"), nil, "east=1(0) west=4(0) /Deployment/web:Unallocated"},
-		{"Nothing moves at rest.", 6, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+		{"A later cluster gets no replicas while earlier ones have room.", 3, dividedBy(ordered, "west<4", "east"), nil, "east=0 west=3(0)"},
+		{"Replicas that no cluster may take are a problem.", 6, dividedBy(ordered, "west<4", "east<1"), nil, "east=1(0) west=4(0) /Deployment/web:Unallocated"},
+		{"Nothing moves once all have what they should.", 6, twoToOne, func(w *world) {
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 		}, "east=4 west=2"},
-		{"A scale-out goes to both at once.", 12, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+		{"A scale-out reaches both clusters at once.", 12, twoToOne, func(w *world) {
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 		}, "east=8(4) west=4(2)"},
-		{"So does a scale-in.", 3, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+		{"A scale-in reaches both clusters at once.", 3, twoToOne, func(w *world) {
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 		}, "east=2(4) west=1(2)"},
-		{"With other weights replicas come before others go.", 6, dividedBy(weighted, "east*1", "west*2"), func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+		{"When weights change, replicas are added before others are removed.", 6, dividedBy(weighted, "east*1", "west*2"), func(w *world) {
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 		}, "east=4 west=4(2)"},
-		{"They go when others are available.", 6, dividedBy(weighted, "east*1", "west*2"), func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 4, 4)
+		{"Replicas are removed when others are available.", 6, dividedBy(weighted, "east*1", "west*2"), func(w *world) {
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 4, 4)
 		}, "east=2(4) west=4"},
-		{"Until a cluster has acknowledged its grant, the former one counts.", 6, dividedBy(weighted, "east*1", "west*2"), func(w *world) {
-			w.runs("east", 4, 4)
-			g := &w.runs("west", 4, 2).Spec.Grant.Subsets[0]
+		{"Until a cluster has acknowledged its grant, the previous one counts.", 6, dividedBy(weighted, "east*1", "west*2"), func(w *world) {
+			w.runsGranted("east", 4, 4)
+			g := &w.runsGranted("west", 4, 2).Spec.Grant.Subsets[0]
 			g.Lower, w.Rows["west/"+deploymentRow()].Generation = 2, 2
 		}, "east=4 west=4(2)"},
-		{"Rows from before have no grant and run all replicas.", 6, twoToOne, func(w *world) {
-			w.ran("east", 6, 6)
-			w.ran("west", 6, 6)
+		{"Rows from before the division have no grant and run all replicas.", 6, twoToOne, func(w *world) {
+			w.runsUngranted("east", 6, 6)
+			w.runsUngranted("west", 6, 6)
 		}, "east=4(6) west=2(6)"},
-		{"They keep what others lack.", 6, twoToOne, func(w *world) {
-			w.ran("east", 6, 6)
-			w.ran("west", 6, 0)
+		{"Such rows keep the replicas that others lack.", 6, twoToOne, func(w *world) {
+			w.runsUngranted("east", 6, 6)
+			w.runsUngranted("west", 6, 0)
 		}, "east=6 west=2(6)"},
 
 		{"A cluster that does not answer keeps its grant.", 12, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 			dark(w, "east")
 		}, "east=4 west=8(2) east//:ClusterUnreachable"},
-		{"One that is suspended too.", 12, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+		{"A suspended cluster keeps its grant.", 12, twoToOne, func(w *world) {
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 			w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{Clusters: []string{"east"}}
 		}, "east=4 west=8(2)"},
-		{"I13: one whose MemberCluster is missing keeps its grant and its row.", 12, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+		{"I13: a cluster whose MemberCluster is missing keeps its grant and its row.", 12, twoToOne, func(w *world) {
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 			delete(w.Clusters, "west")
 		}, "east=10(4)"},
-		{"A new cluster gets its share, and the others give way.", 6, dividedBy(weighted, "east", "west", "north"), func(w *world) {
-			w.runs("east", 3, 3)
-			w.runs("west", 3, 3)
+		{"A new cluster gets its share from the others.", 6, dividedBy(weighted, "east", "west", "north"), func(w *world) {
+			w.runsGranted("east", 3, 3)
+			w.runsGranted("west", 3, 3)
 			w.Clusters["north"] = member("north")
 		}, "east=3 north=2(0) west=3"},
-		{"One with a taint gets none.", 6, dividedBy(weighted), func(w *world) {
+		{"A new cluster with a taint gets no replicas.", 6, dividedBy(weighted), func(w *world) {
 			w.Clusters["west"].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: fleetv1alpha1.NoPlace}}
 		}, "east=6(0)"},
-		{"With NoPlace it keeps what it has.", 12, dividedBy(weighted), func(w *world) {
-			w.runs("east", 3, 3)
-			w.runs("west", 3, 3)
+		{"With NoPlace, a cluster keeps what it has.", 12, dividedBy(weighted), func(w *world) {
+			w.runsGranted("east", 3, 3)
+			w.runsGranted("west", 3, 3)
 			w.Clusters["west"].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: fleetv1alpha1.NoPlace}}
 		}, "east=9(3) west=3"},
 		{"Evict moves the replicas first.", 6, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 			evict(w)
 		}, "east=6(4) west=2 west//:ClusterTainted"},
-		{"Then the cluster is emptied.", 6, twoToOne, func(w *world) {
-			w.runs("east", 6, 6)
-			w.runs("west", 2, 2)
+		{"After that, Evict empties the cluster.", 6, twoToOne, func(w *world) {
+			w.runsGranted("east", 6, 6)
+			w.runsGranted("west", 2, 2)
 			evict(w)
 		}, "east=6 west=0(2) west//:ClusterTainted"},
-		{"And then it loses the row.", 6, twoToOne, func(w *world) {
-			w.runs("east", 6, 6)
-			w.runs("west", 0, 0)
+		{"An evicted cluster that is empty loses the row.", 6, twoToOne, func(w *world) {
+			w.runsGranted("east", 6, 6)
+			w.runsGranted("west", 0, 0)
 			evict(w)
 		}, "east=6 -web@west west//:ClusterTainted"},
-		{"A cluster that is not selected any more is emptied in the same way.", 6, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+		{"A cluster that is no longer selected is emptied in the same way.", 6, twoToOne, func(w *world) {
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 			w.Clusters["west"].Labels = nil
 		}, "east=6(4) west=2"},
-		{"It keeps its row until it has acknowledged that it has none.", 6, twoToOne, func(w *world) {
-			w.runs("east", 6, 6)
-			r := w.runs("west", 0, 0)
+		{"It keeps its row until it has acknowledged a grant of 0.", 6, twoToOne, func(w *world) {
+			w.runsGranted("east", 6, 6)
+			r := w.runsGranted("west", 0, 0)
 			r.Generation, r.Spec.Grant.Subsets[0].Upper = 2, 2
 			w.Clusters["west"].Labels = nil
 		}, "east=6 west=0(2)"},
-		{"And while it reports pods.", 6, twoToOne, func(w *world) {
-			w.runs("east", 6, 6)
-			w.runs("west", 0, 0).Status.Counts.Replicas = 1
+		{"It keeps its row while it reports pods.", 6, twoToOne, func(w *world) {
+			w.runsGranted("east", 6, 6)
+			w.runsGranted("west", 0, 0).Status.Counts.Replicas = 1
 			w.Clusters["west"].Labels = nil
 		}, "east=6 west=0"},
-		{"One that has never applied its row loses it.", 6, twoToOne, func(w *world) {
-			w.runs("east", 6, 6)
-			r := w.runs("west", 0, 0)
+		{"A cluster that has never applied its row loses it.", 6, twoToOne, func(w *world) {
+			w.runsGranted("east", 6, 6)
+			r := w.runsGranted("west", 0, 0)
 			r.Generation, r.Status.Phase = 2, fleetv1alpha1.WorkBlocked
 			w.Clusters["west"].Labels = nil
 		}, "east=6 -web@west"},
-		{"While it does not answer it keeps its replicas, and they are not given to others.", 6, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+		{"While it does not answer, it keeps its replicas, and others don't get them.", 6, twoToOne, func(w *world) {
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 			w.Clusters["west"].Labels = nil
 			dark(w, "west")
 		}, "east=4"},
-		{"Where no cluster is left nothing is emptied.", 6, twoToOne, func(w *world) {
-			w.runs("west", 2, 2)
+		{"If no cluster is left, none is emptied.", 6, twoToOne, func(w *world) {
+			w.runsGranted("west", 2, 2)
 			w.Clusters["west"].Labels, w.Clusters["east"].Labels = nil, nil
 		}, "west=2 /Deployment/web:Unallocated //:NoCluster"},
 		{"A row that is being deleted counts until it is gone.", 6, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2).DeletionTimestamp = new(metav1.Unix(1, 0))
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2).DeletionTimestamp = new(metav1.Unix(1, 0))
 		}, "east=4 -web@west"},
-		{"What pods may need stays in a cluster until its replicas have moved.", 6, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+		{"Objects that pods may need stay in a cluster until its replicas have moved.", 6, twoToOne, func(w *world) {
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 			w.objects = append(w.objects, objectOf(t, configMap("a", "blue")))
 			w.row("east", "a")
 			w.row("west", "a")
 			w.Clusters["west"].Labels = nil
 		}, "+a@east east=6(4) west=2"},
-		{"Then it is withdrawn.", 6, twoToOne, func(w *world) {
-			w.runs("east", 6, 6)
+		{"Objects that pods needed are withdrawn once its replicas have moved.", 6, twoToOne, func(w *world) {
+			w.runsGranted("east", 6, 6)
 			w.objects = append(w.objects, objectOf(t, configMap("a", "blue")))
 			w.row("east", "a")
 			w.row("west", "a")
 			w.Clusters["west"].Labels = nil
 		}, "+a@east east=6 -a@west"},
 		{"An object that is being deleted keeps its rows and grants.", 12, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
-			w.runs("west", 2, 2)
+			w.runsGranted("east", 4, 4)
+			w.runsGranted("west", 2, 2)
 			w.objects[0].live.SetDeletionTimestamp(new(metav1.Unix(1, 0)))
 			w.Clusters["west"].Labels = nil
 		}, "/Deployment/web:Deleting"},
 		{"A cluster where another source places the object has no share.", 6, twoToOne, func(w *world) {
-			w.held["west/"+deploymentRow()] = "Propagation other"
+			w.heldBy["west/"+deploymentRow()] = "Propagation other"
 		}, "east=6(0) west/Deployment/web:Conflict"},
 		{"An override that fails changes nothing there.", 6, twoToOne, func(w *world) {
-			w.runs("east", 4, 4)
+			w.runsGranted("east", 4, 4)
 			w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"east"}, Patches: []fleetv1alpha1.PropagationPatch{
 				{Op: fleetv1alpha1.PatchRemove, Path: "/spec/none"},
 			}}}
 		}, "west=2(0) east/Deployment/web:OverrideFailed"},
-		{"With Duplicated each runs all.", 6, dividedBy(fleetv1alpha1.DivisionDuplicated), func(w *world) { w.runs("east", 4, 4) }, "+web@east +web@west"},
+		{"With Duplicated, each cluster runs all replicas.", 6, dividedBy(fleetv1alpha1.DivisionDuplicated), func(w *world) { w.runsGranted("east", 4, 4) }, "+web@east +web@west"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -314,7 +314,7 @@ func TestWhichClusterIsGrantedHowManyReplicas(t *testing.T) {
 			if tt.change != nil {
 				tt.change(w)
 			}
-			require.Equal(t, tt.want, granting(plan(w.observed)))
+			require.Equal(t, tt.want, formatGrantsOf(plan(w.observed)))
 		})
 	}
 }
@@ -326,12 +326,12 @@ func TestKindsWithReplicasThatCantBeDividedAreNotPlaced(t *testing.T) {
 		spec                   map[string]any
 		want                   string
 	}{
-		{"A ReplicaSet has replicas.", "apps/v1", "ReplicaSet", map[string]any{"replicas": int64(2)}, "/ReplicaSet/web:NotDivided"},
-		{"A Job runs to completion.", "batch/v1", "Job", map[string]any{}, "/Job/web:NotDivided"},
-		{"A DaemonSet has none.", "apps/v1", "DaemonSet", map[string]any{}, "+web@east"},
+		{"A ReplicaSet can't be divided.", "apps/v1", "ReplicaSet", map[string]any{"replicas": int64(2)}, "/ReplicaSet/web:NotDivided"},
+		{"A Job can't be divided.", "batch/v1", "Job", map[string]any{}, "/Job/web:NotDivided"},
+		{"A DaemonSet has no replicas.", "apps/v1", "DaemonSet", map[string]any{}, "+web@east"},
 		{"A CloneSet is divided.", "apps.kruise.io/v1beta1", "CloneSet", map[string]any{"replicas": int64(2)}, "east=2(0)"},
-		{"So is an advanced StatefulSet.", "apps.kruise.io/v1beta1", "StatefulSet", map[string]any{}, "east=1(0)"},
-		{"And a StatefulSet.", "apps/v1", "StatefulSet", map[string]any{"replicas": int64(3)}, "east=3(0)"},
+		{"An advanced StatefulSet is divided.", "apps.kruise.io/v1beta1", "StatefulSet", map[string]any{}, "east=1(0)"},
+		{"A StatefulSet is divided.", "apps/v1", "StatefulSet", map[string]any{"replicas": int64(3)}, "east=3(0)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -341,7 +341,7 @@ func TestKindsWithReplicasThatCantBeDividedAreNotPlaced(t *testing.T) {
 			one.live.SetAPIVersion(tt.apiVersion)
 			one.live.SetKind(tt.kind)
 			one.live.Object["spec"] = tt.spec
-			require.Equal(t, tt.want, granting(plan(w.observed)))
+			require.Equal(t, tt.want, formatGrantsOf(plan(w.observed)))
 		})
 	}
 }
@@ -374,7 +374,7 @@ func TestWhatDiffersBetweenClustersIsBesideTheSharedManifest(t *testing.T) {
 	w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"west"}, Patches: []fleetv1alpha1.PropagationPatch{
 		{Op: fleetv1alpha1.PatchReplace, Path: "/spec/updateStrategy/rollingUpdate/partition", Value: rawJSON("0")},
 	}}}
-	require.JSONEq(t, `{"spec":{"replicas":2,"updateStrategy":{"rollingUpdate":{"partition":0}}}}`, patches()[1], "an override is for that cluster")
+	require.JSONEq(t, `{"spec":{"replicas":2,"updateStrategy":{"rollingUpdate":{"partition":0}}}}`, patches()[1], "the override applies to that cluster only")
 	w.spec.Overrides = nil
 	partition("50%")
 	require.Equal(t, []string{`{"spec":{"replicas":4}}`, `{"spec":{"replicas":2}}`}, patches(), "a percentage holds in each cluster")
@@ -418,8 +418,8 @@ func TestAPartitionIsDividedInEachServedVersion(t *testing.T) {
 				want = []int64{2, 1}
 			}
 			for i, n := range want {
-				is := plan(w.observed).Wants[i]
-				raw, err := row.Merge(is.Manifest, is.Patch)
+				rendered := plan(w.observed).Wants[i]
+				raw, err := row.Merge(rendered.Manifest, rendered.Patch)
 				require.NoError(t, err)
 				sent := &unstructured.Unstructured{}
 				require.NoError(t, sent.UnmarshalJSON(raw))
@@ -428,7 +428,7 @@ func TestAPartitionIsDividedInEachServedVersion(t *testing.T) {
 					require.NoError(t, err)
 				}
 				require.Equal(t, n, got, string(raw))
-				require.EqualValues(t, n, is.Grant.Subsets[0].Partition)
+				require.EqualValues(t, n, rendered.Grant.Subsets[0].Partition)
 			}
 		})
 	}
@@ -461,9 +461,9 @@ func TestRowsWithoutAGrantAskForWhatTheirManifestSays(t *testing.T) {
 	require.EqualValues(t, 0, ask(`{"spec":{"replicas":-3}}`))
 	n, err := replicasIn(nil, r)
 	require.NoError(t, err)
-	require.EqualValues(t, 5, n, "its content is missing")
+	require.EqualValues(t, 5, n, "the content of the row is missing")
 	r.Spec.Apply = &fleetv1alpha1.WorkApply{Ignore: []string{"spec.replicas"}}
-	require.EqualValues(t, 5, ask(`{"spec":{"replicas":3}}`), "they are left to others")
+	require.EqualValues(t, 5, ask(`{"spec":{"replicas":3}}`), "ignored replicas")
 	_, err = replicasIn([]byte(`{"spec":`), &fleetv1alpha1.MemberWork{})
 	require.Error(t, err)
 }
@@ -478,8 +478,8 @@ func TestStoriesOfADivision(t *testing.T) {
 		change func(w *world)
 	}{
 		{"other weights", dividedBy(weighted, "east*2", "west*1"), func(w *world) { w.spec.Replicas = dividedBy(weighted, "east*1", "west*5") }},
-		{"a cluster is not selected any more", dividedBy(weighted, "east*2", "west*1"), func(w *world) { w.Clusters["east"].Labels = nil }},
-		{"divided from now on", dividedBy(fleetv1alpha1.DivisionDuplicated), func(w *world) { w.spec.Replicas = dividedBy(weighted, "east*2", "west*1") }},
+		{"a cluster is no longer selected", dividedBy(weighted, "east*2", "west*1"), func(w *world) { w.Clusters["east"].Labels = nil }},
+		{"divided for the first time", dividedBy(fleetv1alpha1.DivisionDuplicated), func(w *world) { w.spec.Replicas = dividedBy(weighted, "east*2", "west*1") }},
 		{"filled in order", dividedBy(weighted), func(w *world) {
 			w.spec.Replicas = dividedBy(fleetv1alpha1.DivisionOrdered, "east<8", "west")
 		}},
@@ -511,15 +511,15 @@ func (w *world) play(b *strings.Builder) {
 				continue
 			}
 			changed = true
-			if w.ran(want.Cluster, n, n); len(want.Grant.Subsets) > 0 {
-				w.runs(want.Cluster, n, n)
+			if w.runsUngranted(want.Cluster, n, n); len(want.Grant.Subsets) > 0 {
+				w.runsGranted(want.Cluster, n, n)
 			}
 		}
-		for _, is := range p.Withdrawals {
+		for _, withdrawal := range p.Withdrawals {
 			changed = true
-			delete(w.Rows, row.Place(is.Row))
+			delete(w.Rows, row.Place(withdrawal.Row))
 		}
-		fmt.Fprintln(b, granting(p))
+		fmt.Fprintln(b, formatGrantsOf(p))
 		for _, move := range p.moves {
 			fmt.Fprintln(b, "   ", move.Message)
 		}

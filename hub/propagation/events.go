@@ -1,20 +1,22 @@
 package propagation
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
-// Reasons of events on Propagations and ClusterPropagations.
+// Event reasons for Propagations and ClusterPropagations.
 const (
-	// EventPlaced means that every object has its row in every cluster. EventNotPlaced means that some don't. Its note has the reason of
-	// condition Placed.
+	// EventPlaced means that every object has its row in every cluster. EventNotPlaced means that some don't. Its note has the reason and the
+	// message of condition Placed.
 	EventPlaced    = "Placed"
 	EventNotPlaced = "NotPlaced"
-	// EventHealthy means that all members report every object as healthy. EventUnhealthy means that a member reports a failure or is silent.
+	// EventHealthy means that all members report every object as healthy. EventUnhealthy means that a member reports a failure or is silent, or
+	// that unhealthy objects are in suspended clusters.
 	EventHealthy   = "Healthy"
 	EventUnhealthy = "Unhealthy"
 	// EventWithdrawing means that the source is being deleted. The note names the clusters that still hold objects.
@@ -23,28 +25,26 @@ const (
 
 const actionPlace = "Place"
 
-// eventsFor returns the events for a change of status.
-func eventsFor(before, after fleetv1alpha1.PropagationStatus) []event.Event {
-	var out []event.Event
-	for _, c := range report.ButReadiness(after.Conditions, report.ConditionForm(0)) {
-		was := report.GetCondition(before.Conditions, c.Type)
-		if was != nil && was.Status == c.Status && was.Reason == c.Reason {
-			continue
-		}
-		ok := c.Status == metav1.ConditionTrue
+// changed returns how a change of status is reported. It may wait unless observedGeneration, or the status or reason of a condition, changes.
+func changed(before, after fleetv1alpha1.PropagationStatus) placement.Change {
+	transitions := placement.Transitions(report.ConditionForm(0), before.Conditions, after.Conditions)
+	c := placement.Change{Collect: placement.Wait(before.ObservedGeneration == after.ObservedGeneration && len(transitions) == 0)}
+	for _, t := range transitions {
+		ok := t.To.Status == corev1.ConditionTrue
 		switch {
-		case c.Type == fleetv1alpha1.PropagationWithdrawing:
-			out = append(out, event.Normal(EventWithdrawing, "Withdraw", "%s", c.Message))
-		case c.Reason == reasonDeleting, c.Reason == reasonWaiting, c.Reason == reasonProgressing, c.Reason == reasonDividing:
-		case c.Type == fleetv1alpha1.PropagationPlaced && ok:
-			out = append(out, event.Normal(EventPlaced, actionPlace, "%d objects have their rows in %d clusters", after.Objects, after.Clusters))
-		case c.Type == fleetv1alpha1.PropagationPlaced:
-			out = append(out, event.Warning(EventNotPlaced, actionPlace, "%s: %s", c.Reason, c.Message))
-		case ok:
-			out = append(out, event.Normal(EventHealthy, actionPlace, "all of %d places are healthy", after.Healthy))
-		default:
-			out = append(out, event.Warning(EventUnhealthy, actionPlace, "%s: %s", c.Reason, c.Message))
+		case t.To.Status == "":
+		case t.Type == fleetv1alpha1.PropagationWithdrawing:
+			c.Events = append(c.Events, event.Normal(EventWithdrawing, "Withdraw", "%s", t.To.Message))
+		case t.To.Reason == reasonDeleting, t.To.Reason == reasonWaiting, t.To.Reason == reasonProgressing, t.To.Reason == reasonDividing:
+		case t.Type == fleetv1alpha1.PropagationPlaced && ok:
+			c.Events = append(c.Events, event.Normal(EventPlaced, actionPlace, "objects placed: %d, clusters: %d", after.Objects, after.Clusters))
+		case t.Type == fleetv1alpha1.PropagationPlaced:
+			c.Events = append(c.Events, event.Warning(EventNotPlaced, actionPlace, "%s: %s", t.To.Reason, t.To.Message))
+		case t.Type == fleetv1alpha1.PropagationHealthy && ok:
+			c.Events = append(c.Events, event.Normal(EventHealthy, actionPlace, "all places are healthy: %d", after.Healthy))
+		case t.Type == fleetv1alpha1.PropagationHealthy:
+			c.Events = append(c.Events, event.Warning(EventUnhealthy, actionPlace, "%s: %s", t.To.Reason, t.To.Message))
 		}
 	}
-	return out
+	return c
 }

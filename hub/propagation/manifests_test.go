@@ -18,39 +18,39 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// applied returns the world for a file with a Propagation and the objects that it selects, with clusters.
-func applied(t *testing.T, file string, clusters ...string) *world {
+// worldFromFile returns the world for a file with a Propagation and the objects that it selects, with clusters.
+func worldFromFile(t *testing.T, file string, clusters ...string) *world {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", file))
 	require.NoError(t, err)
 	w := newWorld(t, clusters...)
 	w.objects = nil
 	for in := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096); ; {
-		is := &unstructured.Unstructured{}
-		err := in.Decode(&is.Object)
+		document := &unstructured.Unstructured{}
+		err := in.Decode(&document.Object)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		require.NoError(t, err)
-		if is.GetKind() == sourceKind {
-			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(is.Object, w.p))
+		if document.GetKind() == sourceKind {
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(document.Object, w.p))
 			w.p.UID, w.p.Finalizers = "web", []string{keys.FleetRow}
 			continue
 		}
-		ref := fleetv1alpha1.WorkObject{APIVersion: is.GetAPIVersion(), Kind: is.GetKind(), Name: is.GetName()}
-		w.objects = append(w.objects, object{WorkObject: ref, row: fleetv1alpha1.ObjectRowName(ref, is.GetNamespace()), live: is})
+		ref := fleetv1alpha1.WorkObject{APIVersion: document.GetAPIVersion(), Kind: document.GetKind(), Name: document.GetName()}
+		w.objects = append(w.objects, object{WorkObject: ref, row: fleetv1alpha1.ObjectRowName(ref, document.GetNamespace()), live: document})
 	}
 	return w
 }
 
 func TestAJobWithATTLIsNotPlaced(t *testing.T) {
 	t.Parallel()
-	w := applied(t, "jobs.yaml", "east", "west")
+	w := worldFromFile(t, "jobs.yaml", "east", "west")
 	p := plan(w.observed)
 	require.Equal(t, "+migrate@east east/Job/once:Invalid", outcome(p))
 	require.Contains(t, string(p.Wants[0].Patch), `"suspend":false`)
-	require.Equal(t, "spec.ttlSecondsAfterFinished: each cluster would delete the Job, and get it again: leave the field out, or remove it by an "+
-		"override, and delete the object here", p.problems[0].Message)
+	require.Equal(t, "spec.ttlSecondsAfterFinished: each cluster would delete the Job and get it again: omit the field, or remove it with an "+
+		"override, and delete the object on the hub when it is no longer needed", p.problems[0].Message)
 }
 
 func TestWhatDeletesItselfIsNotPlaced(t *testing.T) {
@@ -95,7 +95,7 @@ func TestWhatDeletesItselfIsNotPlaced(t *testing.T) {
 
 			w := newOne(true)
 			w.row("east", "a")
-			require.Equal(t, "/"+tt.kind+"/a:Invalid", outcome(plan(w.observed)), "what is placed stays as it was")
+			require.Equal(t, "/"+tt.kind+"/a:Invalid", outcome(plan(w.observed)), "placed objects stay as they are")
 			override(w, fleetv1alpha1.PropagationPatch{Op: fleetv1alpha1.PatchRemove})
 			require.Equal(t, "+a@west east/"+tt.kind+"/a:Invalid", outcome(plan(w.observed)), "an override removes the field in one cluster")
 

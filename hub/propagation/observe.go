@@ -20,41 +20,41 @@ import (
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/propagation/override"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/kindwatch"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 )
 
 // observed is what a reconcile has read. It points into the cache and must not be changed.
 type observed struct {
 	placement.Fleet // It has the rows of all objects, by place.
 
-	source client.Object
-	kind   string
-	spec   *fleetv1alpha1.PropagationSpec
-	was    *fleetv1alpha1.PropagationStatus
-	// objects are the selected objects, sorted. excess is how many more are selected.
+	source    client.Object
+	kind      string
+	spec      *fleetv1alpha1.PropagationSpec
+	oldStatus *fleetv1alpha1.PropagationStatus
+	// objects are the selected objects, sorted, followed by their dependencies. excess is how many more there are.
 	objects []object
 	excess  int
 	// united are the selected UnitedDeployments. Only what they need is placed.
 	united []*unstructured.Unstructured
-	// unread holds a problem for each kind that can't be read at the moment.
-	unread []problem
+	// unreadable holds a problem for each kind that can't be read at the moment.
+	unreadable []problem
 	// lost is what happened to objects that have rows and are not selected, by row name.
 	lost map[string]fate
 	// replaced holds the places whose row belongs to a deleted object, while another object of the same name exists now.
 	replaced map[string]bool
-	// held holds the places where another source has the row, with a description of that source.
-	held map[string]string
-	// elders are the older objects of the kind that select some of the same objects.
-	elders []elder
-	// ungranted is how many replicas rows without a grant request, by place. Such rows are older than the division of replicas.
+	// heldBy holds the places where another source has the row, with a description of that source.
+	heldBy map[string]string
+	// olderSources are the older sources of the same kind and namespace, sorted by name.
+	olderSources []olderSource
+	// ungranted is the number of replicas that a row without a grant requests, by place. Such a row was written before replicas were divided.
 	ungranted map[string]int32
-	// overrides are the overrides in the spec. It is nil until they are first used.
+	// overrides are the overrides in the spec, parsed when they are first used.
 	overrides *override.Overrides
 	// deps is what pod templates need. current reports whether a row is in its desired state.
 	deps    dependencies
 	current func(row.Want, *fleetv1alpha1.MemberWork) bool
-	// namespaceTerminating is true if the namespace is being deleted. It is read only if an object is gone.
+	// namespaceTerminating is true if the namespace is being deleted. It is read only if the source is being deleted, or an object is gone.
 	namespaceTerminating bool
 }
 
@@ -63,7 +63,7 @@ func (o *observed) Source() client.Object { return o.source }
 
 type problem = fleetv1alpha1.PropagationProblem
 
-// object is a selected object.
+// object is an object to place: a selected object, or a dependency of one.
 type object struct {
 	fleetv1alpha1.WorkObject
 	// row is the name of the object's rows. Existing rows are found by it, and new ones get it.
@@ -75,41 +75,41 @@ type object struct {
 
 func (o object) groupKind() schema.GroupKind { return o.live.GroupVersionKind().GroupKind() }
 
-// elder is an older object of the same kind.
-type elder struct {
+// olderSource is an older source of the same kind.
+type olderSource struct {
 	name string
 	spec *fleetv1alpha1.PropagationSpec
 }
 
 // fate is what happened to an object that has rows and is not selected in the cache.
 type fate struct {
-	// gone: the object no longer exists. Otherwise it is no longer selected, unless there is a reason to wait.
+	// gone: the object no longer exists. If no field is set, it is no longer selected.
 	gone bool
 	// wait says why the fate is unknown, so nothing is withdrawn. It is the zero value if the fate is known.
 	wait problem
-	// behind: the object is selected, but the cache doesn't have it yet.
+	// behind: the cache is out of date, so nothing is withdrawn until it has caught up.
 	behind bool
 	// unused: the object may have been a dependency, and no pod template needs it anymore.
 	unused bool
 }
 
-// mostObjects is how many objects a Propagation can place.
-const mostObjects = 500
+// maxObjects is how many objects a Propagation can place.
+const maxObjects = 500
 
-// objects reads the selected objects.
-type objects interface {
+// objectReader reads the selected objects.
+type objectReader interface {
 	client.Reader
-	// follow enqueues who when objects of these kinds change, as far as the kinds can be read. This lasts until the next call for who, or until
-	// who is forgotten.
-	follow(who client.ObjectKey, kinds []schema.GroupVersionKind) error
+	// follow enqueues a source when objects of these kinds change, until follow or forget is called for that source.
+	// Kinds that can't be read are skipped.
+	follow(source client.ObjectKey, kinds []schema.GroupVersionKind) error
 	// readable returns why the objects of a kind can't be read, or nil. It returns a NotYetError while that is unknown.
 	readable(ctx context.Context, kind schema.GroupVersionKind) (*problem, error)
 
 	watcher
 }
 
-func (f form) observe(ctx context.Context, c placement.Client, key client.ObjectKey, w objects, options Options) (*observed, error) {
-	o := &observed{source: f.object(), kind: f.kind, lost: map[string]fate{}, held: map[string]string{}, replaced: map[string]bool{}}
+func (f sourceType) observe(ctx context.Context, c placement.Client, key client.ObjectKey, w objectReader, options Options) (*observed, error) {
+	o := &observed{source: f.object(), kind: f.kind, lost: map[string]fate{}, heldBy: map[string]string{}, replaced: map[string]bool{}}
 	if options.Store != nil {
 		o.current = options.Store.Current
 	}
@@ -117,7 +117,7 @@ func (f form) observe(ctx context.Context, c placement.Client, key client.Object
 	if o.Fleet, err = c.Fleet(ctx, key, o.source); err != nil {
 		return nil, err
 	}
-	o.spec, o.was = f.parts(o.source)
+	o.spec, o.oldStatus = f.specAndStatus(o.source)
 	o.Tolerations, o.Now = o.spec.Tolerations, options.Clock.Now()
 	if !o.source.GetDeletionTimestamp().IsZero() {
 		if f.namespaced {
@@ -144,7 +144,7 @@ func (f form) observe(ctx context.Context, c placement.Client, key client.Object
 }
 
 // observeObjects reads the selected objects.
-func (o *observed) observeObjects(ctx context.Context, w objects, key client.ObjectKey) error {
+func (o *observed) observeObjects(ctx context.Context, w objectReader, key client.ObjectKey) error {
 	var follow []schema.GroupVersionKind
 	for _, s := range o.spec.Selectors {
 		if kind := kindOf(s); !slices.Contains(follow, kind) {
@@ -171,7 +171,7 @@ func (o *observed) observeObjects(ctx context.Context, w objects, key client.Obj
 				}
 			}
 			if unread[kind] = why; why != nil {
-				o.unread = append(o.unread, *why)
+				o.unreadable = append(o.unreadable, *why)
 			}
 		}
 		if why != nil {
@@ -190,7 +190,7 @@ func (o *observed) observeObjects(ctx context.Context, w objects, key client.Obj
 		}
 	}
 	o.selectObjects(found)
-	if only(o.spec) {
+	if dependenciesOnly(o.spec) {
 		for _, one := range o.objects {
 			o.united = append(o.united, one.live)
 		}
@@ -235,7 +235,7 @@ func (o *observed) selectObjects(found map[string]object) {
 	slices.SortFunc(o.objects, func(a, b object) int {
 		return cmp.Or(rollout.FalseFirst(!placed[a.row], !placed[b.row]), order(a, b))
 	})
-	most := mostObjects
+	most := maxObjects
 	for most < len(o.objects) && placed[o.objects[most].row] {
 		most++ // They were placed before this limit existed.
 	}
@@ -313,17 +313,17 @@ func (o *observed) observeLost(ctx context.Context, c placement.Client, namespac
 	for _, one := range o.objects {
 		selected[one.row] = true
 	}
-	served, anyGone, unused := map[schema.GroupVersionKind]*problem{}, false, map[string]*unstructured.Unstructured{}
+	probed, anyGone, unused := map[schema.GroupVersionKind]*problem{}, false, map[string]*unstructured.Unstructured{}
 	for place, r := range o.Rows {
 		name := row.NameIn(place)
 		if _, known := o.lost[name]; known || selected[name] || r.Spec.Object == nil || !r.DeletionTimestamp.IsZero() {
 			continue
 		}
-		f, err := o.fateOf(ctx, c, *r.Spec.Object, served)
+		f, err := o.fateOf(ctx, c, *r.Spec.Object, probed)
 		if err != nil {
 			return err
 		}
-		if f, unused[name], err = o.fateOfDependency(ctx, c, *r.Spec.Object, f, served); err != nil {
+		if f, unused[name], err = o.fateOfDependency(ctx, c, *r.Spec.Object, f, probed); err != nil {
 			return err
 		}
 		o.lost[name] = f
@@ -343,7 +343,7 @@ func (o *observed) observeLost(ctx context.Context, c placement.Client, namespac
 // fateOf asks the apiserver for an object that may still be selected. served holds the result for the kinds that were already probed: why
 // their objects can't be read, or nil if they can.
 func (o *observed) fateOf(
-	ctx context.Context, c placement.Client, ref fleetv1alpha1.WorkObject, served map[schema.GroupVersionKind]*problem,
+	ctx context.Context, c placement.Client, ref fleetv1alpha1.WorkObject, probed map[schema.GroupVersionKind]*problem,
 ) (fate, error) {
 	key := client.ObjectKey{Namespace: o.source.GetNamespace(), Name: ref.Name}
 	for _, s := range o.spec.Selectors {
@@ -351,8 +351,8 @@ func (o *observed) fateOf(
 		if kind.GroupKind() != schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() || s.Name != "" && s.Name != ref.Name {
 			continue
 		}
-		if i := slices.IndexFunc(o.unread, func(p problem) bool { return p.Kind == s.Kind }); i >= 0 {
-			return fate{wait: o.unread[i]}, nil
+		if i := slices.IndexFunc(o.unreadable, func(p problem) bool { return p.Kind == s.Kind }); i >= 0 {
+			return fate{wait: o.unreadable[i]}, nil
 		}
 		live := &metav1.PartialObjectMetadata{}
 		live.SetGroupVersionKind(kind)
@@ -362,13 +362,13 @@ func (o *observed) fateOf(
 			continue
 		case err == nil:
 			return fate{behind: true}, nil
-		case apierrors.IsNotFound(err), unservedError(err):
-			why, known := served[kind]
+		case apierrors.IsNotFound(err), isUnservedError(err):
+			why, known := probed[kind]
 			if !known {
 				if why, err = probe(ctx, c.Live, kind, key.Namespace); err != nil {
 					return fate{}, err
 				}
-				served[kind] = why
+				probed[kind] = why
 			}
 			if why != nil {
 				return fate{wait: *why}, nil
@@ -381,8 +381,8 @@ func (o *observed) fateOf(
 	return fate{}, nil
 }
 
-// unservedError reports whether an error says that a kind is not served or may not be read.
-func unservedError(err error) bool {
+// isUnservedError reports whether an error says that a kind is not served or may not be read.
+func isUnservedError(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
 
@@ -398,17 +398,17 @@ func probe(ctx context.Context, live client.Reader, kind schema.GroupVersionKind
 	case apierrors.IsForbidden(err):
 		return &problem{
 			Kind: kind.Kind, Reason: fleetv1alpha1.ReasonForbidden,
-			Message: fmt.Sprintf("this hub may not read objects of kind %s: add it to propagation.kinds of its chart; what is placed stays: %v",
+			Message: fmt.Sprintf("this hub may not read objects of kind %s: add it to propagation.kinds of its chart; placed objects stay: %v",
 				kind.GroupKind(), err),
 		}, nil
-	case unservedError(err):
+	case isUnservedError(err):
 		return notServed(kind), nil
 	}
 	return nil, fmt.Errorf("list objects of kind %s: %w", kind.Kind, err)
 }
 
-// observeOthers finds out which other sources place or select the same objects.
-func (o *observed) observeOthers(ctx context.Context, c placement.Client, f form) error {
+// observeOthers finds out which other sources place the same objects, and which are older: those take precedence.
+func (o *observed) observeOthers(ctx context.Context, c placement.Client, f sourceType) error {
 	namespace := o.source.GetNamespace()
 	for _, one := range o.objects {
 		rows := &fleetv1alpha1.MemberWorkList{}
@@ -417,7 +417,7 @@ func (o *observed) observeOthers(ctx context.Context, c placement.Client, f form
 		}
 		for i := range rows.Items {
 			if r := &rows.Items[i]; r.Spec.Source.UID != string(o.source.GetUID()) {
-				o.held[row.PlaceOf(r.Labels[keys.FleetCluster], one.row)] = holder(r)
+				o.heldBy[row.PlaceOf(r.Labels[keys.FleetCluster], one.row)] = holder(r)
 			}
 		}
 	}
@@ -427,18 +427,19 @@ func (o *observed) observeOthers(ctx context.Context, c placement.Client, f form
 	}
 	for _, other := range all {
 		if other.GetDeletionTimestamp().IsZero() && older(other, o.source) {
-			spec, _ := f.parts(other)
-			o.elders = append(o.elders, elder{name: other.GetName(), spec: spec})
+			spec, _ := f.specAndStatus(other)
+			o.olderSources = append(o.olderSources, olderSource{name: other.GetName(), spec: spec})
 		}
 	}
-	slices.SortFunc(o.elders, func(a, b elder) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(o.olderSources, func(a, b olderSource) int { return strings.Compare(a.name, b.name) })
 	return nil
 }
 
-// holder describes the source that placed another source's row.
+// holder describes the source of a row that isn't ours. If the row has no spec.object, another kind has placed it, and its source may be the
+// object itself.
 func holder(r *fleetv1alpha1.MemberWork) string {
 	if r.Spec.Object == nil {
-		return "another kind, such as a WorkloadSpread"
+		return "something other than a Propagation (such as a WorkloadSpread)"
 	}
 	return r.Spec.Source.Kind + " " + r.Spec.Source.Name
 }
@@ -453,7 +454,7 @@ func older(a, b client.Object) bool {
 func notServed(kind schema.GroupVersionKind) *problem {
 	return &problem{
 		Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotServed,
-		Message: fmt.Sprintf("this hub does not serve %s: install its CustomResourceDefinition, or select another version; what is placed stays", kind),
+		Message: fmt.Sprintf("this hub does not serve %s: install its CustomResourceDefinition, or select another version; placed objects stay", kind),
 	}
 }
 

@@ -30,15 +30,15 @@ func TestTheApiserverSaysWhatBecameOfAnObjectThatTheCacheLacks(t *testing.T) {
 		unread       []problem
 		want         fate
 	}{
-		{"It is there, and the cache is behind.", "there", nil, fate{behind: true}},
-		{"It is there, and not selected any more.", "other", nil, fate{}},
-		{"It is gone.", "gone", nil, fate{gone: true}},
+		{"The object exists, and the cache is behind.", "there", nil, fate{behind: true}},
+		{"The object exists, but is no longer selected.", "other", nil, fate{}},
+		{"The object is gone.", "gone", nil, fate{gone: true}},
 		{"Its kind can't be read.", "gone", []problem{why}, fate{wait: why}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.unread = tt.unread
+			w.unreadable = tt.unread
 			ref := fleetv1alpha1.WorkObject{APIVersion: "v1", Kind: "ConfigMap", Name: tt.object}
 			got, err := w.fateOf(t.Context(), c, ref, map[schema.GroupVersionKind]*problem{})
 			require.NoError(t, err)
@@ -55,15 +55,15 @@ func TestAnObjectThatWasDeletedAndCreatedAgainIsAnotherOne(t *testing.T) {
 		want             string
 		behind           bool
 	}{
-		{name: "Its row is of it.", row: "1", cache: "1", live: "1", want: "+migrate@east"},
-		{name: "A row of an older hub does not say.", cache: "1", live: "1", want: "+migrate@east"},
-		{name: "The row is of the former one.", row: "1", cache: "2", live: "2", want: "-migrate@east(Delete)"},
-		{name: "The cache has the former one, and the row is of the present one.", row: "2", cache: "1", live: "2", behind: true},
-		{name: "The cache has one that is gone.", row: "1", cache: "2", behind: true},
+		{name: "The row has the object's UID.", row: "1", cache: "1", live: "1", want: "+migrate@east"},
+		{name: "A row of an older hub has no UID.", cache: "1", live: "1", want: "+migrate@east"},
+		{name: "The row is of the previous object.", row: "1", cache: "2", live: "2", want: "-migrate@east(Delete)"},
+		{name: "The cache has the previous object, and the row is of the current one.", row: "2", cache: "1", live: "2", behind: true},
+		{name: "The cache has an object that is gone.", row: "1", cache: "2", behind: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := applied(t, "job-again.yaml", "east")
+			w := worldFromFile(t, "job-again.yaml", "east")
 			one := &w.objects[0]
 			one.UID = tt.cache
 			one.live.SetUID(types.UID(tt.cache))

@@ -15,11 +15,11 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
-// Reasons of problems and conditions. Packages placement and row define others.
+// Reasons for problems and conditions. Packages placement and fleetv1alpha1 define others.
 const (
 	// reasonNoCluster and reasonNoObject mean that no cluster or no object is selected.
 	reasonNoCluster = "NoCluster"
@@ -41,13 +41,13 @@ const (
 )
 
 const (
-	// mostBytes is the maximum size of a manifest, as in WorkContent.
-	mostBytes = 1 << 20
+	// maxManifestBytes is the maximum size of a manifest, as in WorkContent.
+	maxManifestBytes = 1 << 20
 	// recheckKinds is how often a kind that can't be read is tried again. recheckLost is how soon a cache that is behind is read again.
 	recheckKinds = 30 * time.Second
 	recheckLost  = time.Second
-	// patience is how long objects may be missing on the hub before the Propagation is stalled. Tools apply objects in any order.
-	patience = 10 * time.Minute
+	// missingTimeout is how long objects may be missing on the hub before the Propagation is stalled. Tools apply objects in any order.
+	missingTimeout = 10 * time.Minute
 )
 
 // planned is the next step for one Propagation.
@@ -62,9 +62,10 @@ type planned struct {
 	// problems prevent objects from being placed. known is the set of these problems.
 	problems []problem
 	known    map[problem]bool
-	// notes prevent nothing. They are about Secrets that pod templates need, and overrides that change nothing.
+	// notes are problems that prevent nothing: Secrets that pod templates need, and overrides that change nothing.
 	notes []problem
-	// kept are the places that are no longer needed, except by pods that still run there. settledIn caches the clusters where all pods are new.
+	// kept are the places that should no longer have the object, but keep their row until its replicas have moved or pods no longer need it.
+	// settledIn caches settled, by cluster.
 	kept, settledIn map[string]bool
 	// parts are the status lines of objects whose replicas are divided, one for each cluster. moves say which replicas move, and what they wait
 	// for. emptying are the clusters that lose the object once their replicas have moved.
@@ -81,7 +82,7 @@ func plan(o *observed) planned {
 	}
 	if !o.source.GetDeletionTimestamp().IsZero() {
 		var problems []placement.Problem
-		p.Plan, problems = placement.Withdraw(o.source, o.Fleet, o.leave(false), o.namespaceTerminating)
+		p.Plan, problems = placement.Withdraw(o.source, o.Fleet, o.leavePolicy(false), o.namespaceTerminating)
 		p.problems = fromPlacement(problems)
 		return p
 	}
@@ -89,47 +90,48 @@ func plan(o *observed) planned {
 	p.Withdrawals = placement.Terminating(o.Fleet)
 	for _, place := range slices.Sorted(maps.Keys(o.replaced)) {
 		if o.TakesRows(row.ClusterOf(place)) {
-			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: o.Rows[place], Policy: o.leave(false), Deleted: true})
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: o.Rows[place], Policy: o.leavePolicy(false), Deleted: true})
 		}
 	}
-	leaving := map[string]bool{}
+	withdrawing := map[string]bool{}
 	for _, w := range p.Withdrawals {
-		leaving[row.Place(w.Row)] = true
+		withdrawing[row.Place(w.Row)] = true
 	}
-	p.unread(o)
-	p.dependencies(o)
-	p.unused(o)
-	reach, claims, fleets := o.reach(), claimsOf(o), o.Objects()
-	for _, one := range o.inOrder() {
+	p.addUnreadable(o)
+	p.addDependencyProblems(o)
+	p.addUnusedOverrides(o)
+	selectedClusters, claims, fleets := o.selectedClusters(), claimsOf(o), o.Objects()
+	for _, one := range o.dividedFirst() {
 		fleet, known := fleets[one.row]
 		if !known {
 			fleet = o.Fleet
 			fleet.Rows = map[string]*fleetv1alpha1.MemberWork{}
 		}
 		fleet.Kinds = []schema.GroupKind{one.groupKind()}
-		p.object(o, one, fleet, reach, claims, leaving)
+		p.planObject(o, one, fleet, selectedClusters, claims, withdrawing)
 		delete(fleets, one.row)
 	}
 	for _, name := range slices.Sorted(maps.Keys(fleets)) {
 		p.withdrawLost(o, o.lost[name], fleets[name])
 	}
 	switch {
-	case p.objects == 0 && len(o.unread) == 0 && len(o.united) == 0:
-		p.problem("", "", "", reasonNoObject, "no object is selected: it is placed as soon as there is one")
+	case p.objects == 0 && len(o.unreadable) == 0 && len(o.united) == 0:
+		p.addProblem("", "", "", reasonNoObject, "no object is selected: objects are placed as soon as they exist")
 	case len(p.clusters) == 0 && p.objects > 0:
-		p.problem("", "", "", reasonNoCluster, "no member cluster is selected")
+		p.addProblem("", "", "", reasonNoCluster, "no member cluster is selected: check spec.clusters, and the labels and taints of MemberClusters")
 	}
-	if slices.ContainsFunc(p.problems, func(is problem) bool { return slices.Contains(awaited(), is.Reason) }) && !stalledBy(o.was.Conditions, awaited()) {
-		p.Recheck = report.Sooner(p.Recheck, patience)
+	waits := slices.ContainsFunc(p.problems, func(why problem) bool { return slices.Contains(missingObjectReasons(), why.Reason) })
+	if waits && !stalledBy(o.oldStatus.Conditions, missingObjectReasons()) {
+		p.Recheck = timing.Sooner(p.Recheck, missingTimeout)
 	}
 	return p
 }
 
-// awaited are the reasons of problems that go away when somebody creates an object on the hub.
-func awaited() []string { return []string{reasonNoObject, reasonNoDependency} }
+// missingObjectReasons returns the reasons for problems that go away when somebody creates an object on the hub.
+func missingObjectReasons() []string { return []string{reasonNoObject, reasonNoDependency} }
 
-// inOrder returns the objects, starting with those whose replicas are divided. While these remain in a cluster, the others stay there too.
-func (o *observed) inOrder() []object {
+// dividedFirst returns the objects, starting with those whose replicas are divided. While these remain in a cluster, the others stay there too.
+func (o *observed) dividedFirst() []object {
 	if !divides(o.spec) {
 		return o.objects
 	}
@@ -140,15 +142,15 @@ func (o *observed) inOrder() []object {
 	return out
 }
 
-// unread adds the problems of kinds that can't be read, and of too many objects.
-func (p *planned) unread(o *observed) {
-	for _, why := range o.unread {
-		p.add(why)
+// addUnreadable adds the problems of kinds that can't be read, and of too many objects.
+func (p *planned) addUnreadable(o *observed) {
+	for _, why := range o.unreadable {
+		p.addOnce(why)
 		p.Recheck = recheckKinds
 	}
 	if o.excess > 0 {
-		p.problem("", "", "", reasonTooMany, fmt.Sprintf("%d objects are selected, and at most %d can be: the last %d are not placed; "+
-			"make another Propagation for some", len(o.objects)+o.excess, mostObjects, o.excess))
+		p.addProblem("", "", "", reasonTooMany, fmt.Sprintf("%d objects are selected, but at most %d can be placed, leaving out the last %d; "+
+			"select some of them in another %s", len(o.objects)+o.excess, maxObjects, o.excess, o.kind))
 	}
 }
 
@@ -156,11 +158,11 @@ func (p *planned) unread(o *observed) {
 func (p *planned) withdrawLost(o *observed, f fate, fleet placement.Fleet) {
 	switch {
 	case f.wait.Reason != "":
-		p.hold(fleet)
+		p.countUndecided(fleet)
 		p.Recheck = recheckKinds
 		return
 	case f.behind:
-		p.hold(fleet)
+		p.countUndecided(fleet)
 		p.Recheck = recheckLost
 		return
 	case f.unused:
@@ -169,13 +171,13 @@ func (p *planned) withdrawLost(o *observed, f fate, fleet placement.Fleet) {
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
 		if live := fleet.Rows[cluster]; live.DeletionTimestamp.IsZero() && fleet.TakesRows(cluster) {
-			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(f.gone), Deleted: f.gone})
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leavePolicy(f.gone), Deleted: f.gone})
 		}
 	}
 }
 
-// hold counts the places of an object whose fate is unknown. They stay as they are.
-func (p *planned) hold(fleet placement.Fleet) {
+// countUndecided counts the places of an object whose fate is unknown. They stay as they are.
+func (p *planned) countUndecided(fleet placement.Fleet) {
 	p.objects++
 	for cluster, live := range fleet.Rows {
 		if live.DeletionTimestamp.IsZero() {
@@ -184,40 +186,40 @@ func (p *planned) hold(fleet placement.Fleet) {
 	}
 }
 
-// leave returns what happens to withdrawn objects. An object that is gone from the hub along with its namespace is orphaned, since no user
+// leavePolicy returns what happens to withdrawn objects. An object that is gone from the hub along with its namespace is orphaned, since no user
 // deleted it.
-func (o *observed) leave(gone bool) fleetv1alpha1.LeavePolicy {
+func (o *observed) leavePolicy(gone bool) fleetv1alpha1.LeavePolicy {
 	if gone && o.namespaceTerminating || o.spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan {
 		return fleetv1alpha1.LeaveOrphan
 	}
 	return fleetv1alpha1.LeaveDelete
 }
 
-// object plans for one object.
-func (p *planned) object(
-	o *observed, one object, fleet placement.Fleet, reach []string, claims map[string]*claim, leaving map[string]bool,
+// planObject plans the rows of one object.
+func (p *planned) planObject(
+	o *observed, one object, fleet placement.Fleet, selectedClusters []string, claims map[string]*claim, withdrawing map[string]bool,
 ) {
-	m, ready := p.content(o, one)
-	spots := p.spots(o, one, fleet, reach, leaving)
+	m, ready := p.prepareContent(o, one)
+	candidates := p.candidates(o, one, fleet, selectedClusters, withdrawing)
 	if ready {
-		for i := range spots { // Conflicts matter only where the object would get a row.
-			at := &spots[i]
-			at.gets = at.gets && (at.leaving || at.live != nil || !p.taken(o, one, at.cluster, claims))
+		for i := range candidates { // Conflicts matter only where the object would get a row.
+			at := &candidates[i]
+			at.gets = at.gets && (at.withdrawing || at.live != nil || !p.taken(o, one, at.cluster, claims))
 		}
 	}
-	switch is := divided(o.spec, one.groupKind()); {
-	case is && ready:
-		p.divide(o, one, fleet, m, spots)
+	switch dividing := divided(o.spec, one.groupKind()); {
+	case dividing && ready:
+		p.divide(o, one, fleet, m, candidates)
 		return
-	case is: // Its rows stay as they are, and so do its replicas.
-		p.stay(fleet, spots)
+	case dividing: // Its rows stay as they are, and so do its replicas.
+		p.keepRows(fleet, candidates)
 		return
 	}
 	selected := map[string]bool{}
-	for _, at := range spots {
+	for _, at := range candidates {
 		selected[at.cluster] = true
 		switch {
-		case at.leaving: // It gets a new row when this one is gone.
+		case at.withdrawing: // It gets a new row when this one is gone.
 		case at.live != nil && !at.keep:
 			p.withdraw(o, at.cluster, at.live)
 		case !at.gets || !ready:
@@ -226,9 +228,9 @@ func (p *planned) object(
 		}
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
-		// Nothing is withdrawn here from a cluster that is gone or leaving. A cluster that is gone proves nothing, and one that is leaving has a
-		// policy of its own.
-		if live := fleet.Rows[cluster]; !selected[cluster] && !leaving[row.PlaceOf(cluster, one.row)] && fleet.TakesRows(cluster) {
+		// No row is withdrawn here from a cluster that is gone or leaving. A missing MemberCluster doesn't prove that the cluster has left, and a
+		// cluster that is leaving has its own policy.
+		if live := fleet.Rows[cluster]; !selected[cluster] && !withdrawing[row.PlaceOf(cluster, one.row)] && fleet.TakesRows(cluster) {
 			p.withdraw(o, cluster, live)
 		}
 	}
@@ -241,13 +243,13 @@ func (p *planned) withdraw(o *observed, cluster string, live *fleetv1alpha1.Memb
 		p.kept[row.Place(live)] = true
 		return
 	}
-	p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(false)})
+	p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leavePolicy(false)})
 }
 
-// stay keeps the rows of an object whose replicas can't be divided at the moment, even in clusters that should not have it.
-func (p *planned) stay(fleet placement.Fleet, spots []spot) {
+// keepRows keeps the rows of an object whose replicas can't be divided at the moment, even in clusters that should not have it.
+func (p *planned) keepRows(fleet placement.Fleet, candidates []candidate) {
 	stays := map[string]bool{}
-	for _, at := range spots {
+	for _, at := range candidates {
 		stays[at.cluster] = at.keep
 	}
 	for cluster, live := range fleet.Rows {
@@ -257,41 +259,41 @@ func (p *planned) stay(fleet placement.Fleet, spots []spot) {
 	}
 }
 
-// content returns what is sent of an object. If it is not ready, the rows have to stay as they are, and a problem says why.
-func (p *planned) content(o *observed, one object) (m content, ready bool) {
+// prepareContent returns the content of an object. If it is not ready, the rows have to stay as they are, and a problem says why.
+func (p *planned) prepareContent(o *observed, one object) (m content, ready bool) {
 	m, err := manifest(one.live)
 	not := func(reason, why string) (content, bool) {
-		p.problem("", one.Kind, one.Name, reason, why)
+		p.addProblem("", one.Kind, one.Name, reason, why)
 		return m, false
 	}
 	switch {
 	case err != nil:
 		return not(fleetv1alpha1.ReasonInvalid, err.Error())
-	case len(m.raw) > mostBytes:
-		return not(reasonTooLarge, fmt.Sprintf("it has %d bytes, and at most %d can be placed", len(m.raw), mostBytes))
+	case len(m.raw) > maxManifestBytes:
+		return not(reasonTooLarge, fmt.Sprintf("its manifest has %d bytes, but the limit is %d: make it smaller", len(m.raw), maxManifestBytes))
 	case len(o.spec.Overrides) == 0 && removesItself(m.object) != "": // With overrides, this is checked for each cluster.
 		return not(fleetv1alpha1.ReasonInvalid, removesItself(m.object))
 	case undividable(o.spec, one.live) != "":
 		return not(reasonNotDivided, undividable(o.spec, one.live))
 	case !one.live.GetDeletionTimestamp().IsZero():
-		return not(reasonDeleting, "it is being deleted: what is placed stays until it is gone")
+		return not(reasonDeleting, "it is being deleted: it stays in the clusters until it is gone here")
 	}
 	return m, true
 }
 
-// spots returns the clusters that are selected for an object, and counts them as places.
-func (p *planned) spots(o *observed, one object, fleet placement.Fleet, reach []string, leaving map[string]bool) []spot {
-	var out []spot
-	for _, cluster := range reach {
-		at := spot{cluster: cluster, live: fleet.Rows[cluster]}
+// candidates returns the clusters that are selected for an object, and counts them as places.
+func (p *planned) candidates(o *observed, one object, fleet placement.Fleet, selectedClusters []string, withdrawing map[string]bool) []candidate {
+	var out []candidate
+	for _, cluster := range selectedClusters {
+		at := candidate{cluster: cluster, live: fleet.Rows[cluster]}
 		if at.live == nil && len(o.spec.Clusters.Names) == 0 && fleet.Taint(cluster) != nil {
-			continue // Like Fleet.Matching.
+			continue // As in Fleet.Matching: a tainted cluster counts only if it is named or has a row.
 		}
 		p.clusters[cluster] = true
 		place := row.PlaceOf(cluster, one.row)
-		at.leaving = leaving[place]
-		at.available, at.keep, at.gets = p.place(o, one, fleet, cluster)
-		if at.live == nil || at.available.Reason != placement.ReasonTainted || at.keep { // An evicted object leaves its place empty.
+		at.withdrawing = withdrawing[place]
+		at.available, at.keep, at.gets = p.decidePlace(o, one, fleet, cluster)
+		if at.live == nil || at.available.Reason != placement.ReasonTainted || at.keep { // Evicted objects don't count.
 			p.places[place] = true
 		}
 		out = append(out, at)
@@ -299,8 +301,8 @@ func (p *planned) spots(o *observed, one object, fleet placement.Fleet, reach []
 	return out
 }
 
-// reach returns the clusters that the spec selects, sorted. It ignores taints.
-func (o *observed) reach() []string {
+// selectedClusters returns the clusters that the spec selects, sorted. It ignores taints.
+func (o *observed) selectedClusters() []string {
 	return placement.Selected(o.spec.Clusters).Clusters(func(by labels.Selector) []string {
 		var names []string
 		for name, mc := range o.Clusters {
@@ -312,9 +314,9 @@ func (o *observed) reach() []string {
 	})
 }
 
-// place decides for a selected cluster whether an existing row is kept, and whether the row is written. It adds a problem if the cluster
+// decidePlace decides for a selected cluster whether an existing row is kept, and whether the row is written. It adds a problem if the cluster
 // doesn't get the object.
-func (p *planned) place(o *observed, one object, fleet placement.Fleet, cluster string) (a placement.Availability, keep, gets bool) {
+func (p *planned) decidePlace(o *observed, one object, fleet placement.Fleet, cluster string) (a placement.Availability, keep, gets bool) {
 	namespace := o.source.GetNamespace()
 	if namespace == "" {
 		namespace = placement.AnyNamespace // A cluster-scoped object concerns all namespaces.
@@ -322,79 +324,79 @@ func (p *planned) place(o *observed, one object, fleet placement.Fleet, cluster 
 	a = fleet.Availability(cluster, namespace)
 	placed := fleet.Rows[cluster] != nil
 	_, prepared := fleet.Epoch(cluster)
-	may := prepared && fleet.TakesRows(cluster)
+	writable := prepared && fleet.TakesRows(cluster)
 	switch {
 	case a.Reason == fleetv1alpha1.ReasonNamespaceNotAllowed && namespace == placement.AnyNamespace:
-		p.problem(cluster, "", "", a.Reason, fmt.Sprintf("cluster %s takes objects in its limits.allowedNamespaces only, and none that is in "+
-			"no namespace: exclude the cluster, or remove that limit", cluster))
+		p.addProblem(cluster, "", "", a.Reason, fmt.Sprintf("cluster %s only allows objects in its limits.allowedNamespaces, and so no "+
+			"cluster-scoped ones: exclude the cluster, or remove that limit", cluster))
 		return a, false, false
 	case a.Reason == fleetv1alpha1.ReasonNamespaceNotAllowed:
-		p.problem(cluster, "", "", a.Reason, a.Message)
+		p.addProblem(cluster, "", "", a.Reason, a.Message)
 		return a, false, false
 	case placement.NotAllowed(a.Reason):
-		p.problem(cluster, one.Kind, "", a.Reason, a.Message)
+		p.addProblem(cluster, one.Kind, "", a.Reason, a.Message)
 		return a, false, false
 	case a.Reason == placement.ReasonTainted:
 		why := fmt.Sprintf("cluster %s has taint %s", cluster, fleet.Taint(cluster))
 		switch {
 		case placed && a.State != allot.Draining:
-			return a, true, may
+			return a, true, writable
 		case placed && divided(o.spec, one.groupKind()):
-			p.problem(cluster, "", "", a.Reason, why+": its replicas move to other clusters, and then its objects are withdrawn; tolerate the "+
+			p.addProblem(cluster, "", "", a.Reason, why+": its replicas move to other clusters, and then its objects are withdrawn; tolerate the "+
 				"taint to keep them")
-		case placed && p.emptying[cluster]: // The case above already adds the problem.
+		case placed && p.emptying[cluster]: // The divided object, which comes first, has added the problem.
 		case placed:
-			p.problem(cluster, "", "", a.Reason, why+": its objects are withdrawn; tolerate the taint to keep them")
+			p.addProblem(cluster, "", "", a.Reason, why+": its objects are withdrawn; tolerate the taint to keep them")
 		default:
-			p.problem(cluster, "", "", a.Reason, why+": it gets no objects; tolerate the taint, or name another cluster")
+			p.addProblem(cluster, "", "", a.Reason, why+": it gets no objects; tolerate the taint, or name another cluster")
 		}
 		return a, false, false
 	case a.Reason == fleetv1alpha1.ReasonKindNotServed:
-		p.problem(cluster, one.Kind, "", a.Reason, a.Message)
-		return a, true, placed && may
+		p.addProblem(cluster, one.Kind, "", a.Reason, a.Message)
+		return a, true, placed && writable
 	case a.Unusable || a.State != allot.Ready:
-		p.problem(cluster, "", "", a.Reason, a.Message)
-		return a, true, placed && may
+		p.addProblem(cluster, "", "", a.Reason, a.Message)
+		return a, true, placed && writable
 	}
-	return a, true, may
+	return a, true, writable
 }
 
-// claim is the set of clusters that an elder selects.
+// claim is the set of clusters that an older source selects.
 type claim struct {
-	elder
+	olderSource
 	clusters map[string]bool
 }
 
-// claimsOf returns the clusters that the elders claim. A cluster with a taint that the elder doesn't tolerate is not claimed.
+// claimsOf returns the clusters that older sources claim. A cluster with a taint that the source doesn't tolerate is not claimed.
 func claimsOf(o *observed) map[string]*claim {
 	out := map[string]*claim{}
-	for _, e := range o.elders {
-		of := &observed{Fleet: placement.Fleet{Clusters: o.Clusters, Tolerations: e.spec.Tolerations, Now: o.Now}, spec: e.spec}
-		c := &claim{elder: e, clusters: map[string]bool{}}
-		for _, cluster := range of.reach() {
-			c.clusters[cluster] = of.Taint(cluster) == nil
+	for _, e := range o.olderSources {
+		other := &observed{Fleet: placement.Fleet{Clusters: o.Clusters, Tolerations: e.spec.Tolerations, Now: o.Now}, spec: e.spec}
+		c := &claim{olderSource: e, clusters: map[string]bool{}}
+		for _, cluster := range other.selectedClusters() {
+			c.clusters[cluster] = other.Taint(cluster) == nil
 		}
 		out[e.name] = c
 	}
 	return out
 }
 
-// taken reports whether a place without a row of ours belongs to another source, and adds that problem.
+// taken reports whether a place without a row of ours belongs to another source. If so, it adds a problem, except for a dependency.
 func (p *planned) taken(o *observed, one object, cluster string, claims map[string]*claim) bool {
 	place := row.PlaceOf(cluster, one.row)
-	if who := o.held[place]; who != "" {
-		if strings.HasPrefix(who, sourceKind+" ") && p.lent(one, place) {
+	if who := o.heldBy[place]; who != "" {
+		if strings.HasPrefix(who, sourceKind+" ") && p.leftToOther(one, place) {
 			return true
 		}
-		p.problem(cluster, one.Kind, one.Name, reasonConflict, who+" places it there: it is taken over when that lets go")
+		p.addProblem(cluster, one.Kind, one.Name, reasonConflict, who+" already places it there: let only one of them place it")
 		return true
 	}
-	for _, e := range o.elders {
+	for _, e := range o.olderSources {
 		if claims[e.name].clusters[cluster] && selects(e.spec, one.groupKind(), one.Name, one.live.GetLabels()) {
-			if p.lent(one, place) {
+			if p.leftToOther(one, place) {
 				return true
 			}
-			p.problem(cluster, one.Kind, one.Name, reasonConflict,
+			p.addProblem(cluster, one.Kind, one.Name, reasonConflict,
 				fmt.Sprintf("%s %s is older and selects it too: let only one of them select it", o.kind, e.name))
 			return true
 		}
@@ -402,26 +404,26 @@ func (p *planned) taken(o *observed, one object, cluster string, claims map[stri
 	return false
 }
 
-func (p *planned) problem(cluster, kind, name, reason, message string) {
-	p.add(problem{Cluster: cluster, Kind: kind, Name: name, Reason: reason, Message: message})
+func (p *planned) addProblem(cluster, kind, name, reason, message string) {
+	p.addOnce(problem{Cluster: cluster, Kind: kind, Name: name, Reason: reason, Message: message})
 }
 
-// add adds a problem unless it is known. The same problem of a cluster comes up for each object.
-func (p *planned) add(is problem) {
+// addOnce adds a problem unless it is known. The same problem of a cluster comes up for each object.
+func (p *planned) addOnce(why problem) {
 	if p.known == nil {
 		p.known = map[problem]bool{}
 	}
-	if !p.known[is] {
-		p.known[is] = true
-		p.problems = append(p.problems, is)
+	if !p.known[why] {
+		p.known[why] = true
+		p.problems = append(p.problems, why)
 	}
 }
 
 // fromPlacement converts the problems of clusters.
 func fromPlacement(all []placement.Problem) []problem {
 	out := make([]problem, 0, len(all))
-	for _, is := range all {
-		if next := (problem{Cluster: is.Cluster, Reason: is.Reason, Message: is.Message}); !slices.Contains(out, next) {
+	for _, one := range all {
+		if next := (problem{Cluster: one.Cluster, Reason: one.Reason, Message: one.Message}); !slices.Contains(out, next) {
 			out = append(out, next)
 		}
 	}
@@ -429,21 +431,21 @@ func fromPlacement(all []placement.Problem) []problem {
 }
 
 // want adds the row of an object in a cluster to the plan. If there can't be one, it adds a problem, and the row stays as it is.
-func (p *planned) want(o *observed, one object, m content, cluster string, share *fleetv1alpha1.SubsetGrant) {
-	want, err := m.want(o, one, cluster, share)
-	switch again := selfRemovingError(""); {
-	case errors.As(err, &again):
-		p.problem(cluster, one.Kind, one.Name, fleetv1alpha1.ReasonInvalid, err.Error())
+func (p *planned) want(o *observed, one object, m content, cluster string, grant *fleetv1alpha1.SubsetGrant) {
+	want, err := m.want(o, one, cluster, grant)
+	switch selfRemoving := selfRemovingError(""); {
+	case errors.As(err, &selfRemoving):
+		p.addProblem(cluster, one.Kind, one.Name, fleetv1alpha1.ReasonInvalid, err.Error())
 	case err != nil:
-		p.problem(cluster, one.Kind, one.Name, reasonOverride, err.Error())
+		p.addProblem(cluster, one.Kind, one.Name, reasonOverride, err.Error())
 	default:
 		p.Wants = append(p.Wants, want)
 	}
 }
 
-// want returns the row of an object in a cluster, including its share of the replicas if they are divided.
-func (m content) want(o *observed, one object, cluster string, share *fleetv1alpha1.SubsetGrant) (row.Want, error) {
-	raw, patch, err := m.in(o, cluster, share)
+// want returns the row of an object in a cluster, with the cluster's grant if replicas are divided.
+func (m content) want(o *observed, one object, cluster string, grant *fleetv1alpha1.SubsetGrant) (row.Want, error) {
+	raw, patch, err := m.renderFor(o, cluster, grant)
 	if err != nil {
 		return row.Want{}, err
 	}
@@ -454,11 +456,11 @@ func (m content) want(o *observed, one object, cluster string, share *fleetv1alp
 			APIVersion: fleetv1alpha1.GroupVersion.String(), Kind: o.kind, Namespace: source.GetNamespace(), Name: source.GetName(),
 			UID: string(source.GetUID()),
 		},
-		Object: &one.WorkObject, Manifest: raw, Patch: patch, Apply: o.spec.Apply, DeletionPolicy: o.leave(false),
+		Object: &one.WorkObject, Manifest: raw, Patch: patch, Apply: o.spec.Apply, DeletionPolicy: o.leavePolicy(false),
 	}
 	w.Grant.Epoch, _ = o.Epoch(cluster)
-	if share != nil {
-		w.Grant.Replicas, w.Grant.Subsets = share.Replicas, []fleetv1alpha1.SubsetGrant{*share}
+	if grant != nil {
+		w.Grant.Replicas, w.Grant.Subsets = grant.Replicas, []fleetv1alpha1.SubsetGrant{*grant}
 	}
 	w.Suspend = o.suspended(cluster)
 	return w, nil

@@ -34,7 +34,7 @@ func newWorld(t *testing.T, clusters ...string) *world {
 		Fleet: placement.Fleet{
 			Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}, Now: time.Unix(1000, 0),
 		},
-		source: p, kind: sourceKind, spec: &p.Spec, was: &p.Status, lost: map[string]fate{}, held: map[string]string{},
+		source: p, kind: sourceKind, spec: &p.Spec, oldStatus: &p.Status, lost: map[string]fate{}, heldBy: map[string]string{},
 	}}
 	for _, name := range clusters {
 		w.Clusters[name] = member(name)
@@ -92,7 +92,7 @@ func outcome(p planned) string {
 	for _, w := range p.Withdrawals {
 		parts = append(parts, fmt.Sprintf("-%s@%s(%s)", w.Row.Spec.Object.Name, w.Row.Labels[keys.FleetCluster], w.Policy))
 	}
-	if problems := tell(p.problems); problems != "" {
+	if problems := formatProblems(p.problems); problems != "" {
 		parts = append(parts, problems)
 	}
 	return strings.Join(parts, " ")
@@ -108,24 +108,24 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 		want   string
 	}{
 		{"Each object has a row in each cluster.", func(*world) {}, all},
-		{"Clusters are selected by name, but for those that are excluded.", func(w *world) {
+		{"Clusters are selected by name, except those that are excluded.", func(w *world) {
 			w.spec.Clusters = fleetv1alpha1.PropagationClusters{Names: []string{"west", "east", "gone"}, Excluded: []string{"gone"}}
 		}, all},
 		{"A cluster that does not exist is a problem of the cluster, once.", func(w *world) {
 			w.spec.Clusters = fleetv1alpha1.PropagationClusters{Names: []string{"gone", "east"}}
 		}, "+a@east +b@east gone//:UnknownCluster"},
-		{"All are selected, but for those that are excluded.", func(w *world) {
+		{"All clusters are selected, except those that are excluded.", func(w *world) {
 			w.spec.Clusters = fleetv1alpha1.PropagationClusters{All: true, Excluded: []string{"west"}}
 		}, "+a@east +b@east"},
 		{"No cluster is selected.", func(w *world) {
 			w.spec.Clusters = fleetv1alpha1.PropagationClusters{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"no": "such"}}}
 		}, "//:NoCluster"},
 		{"No object is selected.", func(w *world) { w.objects = nil }, "//:NoObject"},
-		{"A cluster that is not selected any more loses its rows.", func(w *world) {
+		{"A cluster that is no longer selected loses its rows.", func(w *world) {
 			w.row("west", "a", "b")
 			w.Clusters["west"].Labels = nil
 		}, "+a@east +b@east -a@west(Delete) -b@west(Delete)"},
-		{"It keeps the objects with deletionPolicy Orphan.", func(w *world) {
+		{"A cluster that is no longer selected keeps the objects with deletionPolicy Orphan.", func(w *world) {
 			w.row("west", "a")
 			w.Clusters["west"].Labels, w.spec.DeletionPolicy = nil, fleetv1alpha1.LeaveOrphan
 		}, "+a@east +b@east -a@west(Orphan)"},
@@ -133,103 +133,103 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 			w.row("west", "a", "b")
 			delete(w.Clusters, "west")
 		}, "+a@east +b@east"},
-		{"A cluster that leaves is left to its own policy.", func(w *world) {
+		{"The rows of a leaving cluster are left to its own policy.", func(w *world) {
 			w.row("west", "a")
 			w.Clusters["west"].DeletionTimestamp = new(metav1.Unix(1, 0))
 		}, "+a@east +b@east"},
-		{"A cluster that does not answer gets changes of what it has, and nothing new.", func(w *world) {
+		{"A cluster that does not answer gets changes, but no new objects.", func(w *world) {
 			w.row("west", "a")
 			w.Clusters["west"].Status.Conditions[0].Status = metav1.ConditionFalse
 		}, "+a@east +a@west +b@east west//:ClusterUnreachable"},
-		{"A row that is being deleted goes before there is another one.", func(w *world) {
+		{"A row that is being deleted must be gone before there is a new one.", func(w *world) {
 			w.row("west", "a")
 			w.Rows["west/"+rowName("a")].DeletionTimestamp = new(metav1.Unix(1, 0))
 			w.Rows["west/"+rowName("a")].Spec.DeletionPolicy = fleetv1alpha1.LeaveDelete
 		}, "+a@east +b@east +b@west -a@west(Delete)"},
 		{"A cluster that is not selected by name and has a taint gets nothing.", func(w *world) { w.taint(fleetv1alpha1.NoNewPlace) }, "+a@east +b@east"},
-		{"With NoNewPlace it keeps what it has.", func(w *world) {
+		{"With NoNewPlace, a cluster keeps what it has.", func(w *world) {
 			w.row("west", "a")
 			w.taint(fleetv1alpha1.NoNewPlace)
 		}, "+a@east +a@west +b@east"},
-		{"One that is selected by name says so.", func(w *world) {
+		{"A cluster that is selected by name and has a taint is a problem.", func(w *world) {
 			w.spec.Clusters = fleetv1alpha1.PropagationClusters{Names: []string{"west", "east"}}
 			w.taint(fleetv1alpha1.NoPlace)
 		}, "+a@east +b@east west//:ClusterTainted"},
-		{"Evict withdraws.", func(w *world) {
+		{"Evict withdraws the rows.", func(w *world) {
 			w.row("west", "a", "b")
 			w.taint(fleetv1alpha1.Evict)
 		}, "+a@east +b@east -a@west(Delete) -b@west(Delete) west//:ClusterTainted"},
-		{"A taint that is tolerated is none.", func(w *world) {
+		{"A tolerated taint has no effect.", func(w *world) {
 			w.taint(fleetv1alpha1.Evict)
 			w.Tolerations = []fleetv1alpha1.ClusterToleration{{Key: "upgrade", Operator: fleetv1alpha1.TolerationExists}}
 		}, all},
-		{"A namespace that a cluster does not take any more is withdrawn there.", func(w *world) {
+		{"Objects in a namespace that a cluster no longer allows are withdrawn.", func(w *world) {
 			w.row("west", "a")
 			limit(w, &fleetv1alpha1.ClusterLimits{AllowedNamespaces: []string{"other"}})
 		}, "+a@east +b@east -a@west(Delete) west//:NamespaceNotAllowed"},
-		{"So is a kind.", func(w *world) {
+		{"Objects of a kind that a cluster no longer allows are withdrawn.", func(w *world) {
 			w.row("west", "a")
 			limit(w, &fleetv1alpha1.ClusterLimits{AllowedKinds: []fleetv1alpha1.GroupKind{{Group: "apps", Kind: "Deployment"}}})
 		}, "+a@east +b@east -a@west(Delete) west/ConfigMap/:KindNotAllowed"},
-		{"A kind that a cluster does not serve waits, and what is placed stays.", func(w *world) {
+		{"A kind that a cluster does not serve gets no new objects, and placed ones stay.", func(w *world) {
 			w.row("west", "a")
 			w.Clusters["west"].Status.Kinds = []fleetv1alpha1.ServedKind{{Group: "apps", Kind: "Deployment", Versions: []string{"v1"}}}
 		}, "+a@east +a@west +b@east west/ConfigMap/:KindNotServed"},
 		{"A cluster that the hub has not prepared gets nothing yet.", func(w *world) { w.Clusters["west"].Status.Hub = nil }, "+a@east +b@east"},
 
-		{"An object that is not selected any more loses its rows.", func(w *world) {
+		{"An object that is no longer selected loses its rows.", func(w *world) {
 			w.row("east", "a", "b")
 			w.unselect("b", fate{})
 		}, "+a@east +a@west -b@east(Delete)"},
-		{"One that is gone does too.", func(w *world) {
+		{"An object that is gone loses its rows.", func(w *world) {
 			w.row("east", "a", "b")
 			w.unselect("b", fate{gone: true})
 		}, "+a@east +a@west -b@east(Delete)"},
-		{"One that is gone with its namespace stays in members.", func(w *world) {
+		{"An object that is gone with its namespace stays in members.", func(w *world) {
 			w.row("east", "b")
 			w.unselect("b", fate{gone: true})
 			w.namespaceTerminating = true
 		}, "+a@east +a@west -b@east(Orphan)"},
-		{"One that only the cache does not show keeps its rows.", func(w *world) {
+		{"An object that is only missing from the cache keeps its rows.", func(w *world) {
 			w.row("east", "b")
 			w.unselect("b", fate{behind: true})
 		}, "+a@east +a@west"},
-		{"So does one whose kind can't be read.", func(w *world) {
+		{"An object whose kind can't be read keeps its rows.", func(w *world) {
 			w.row("east", "a", "b")
 			why := problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonKindNotServed}
 			w.unselect("a", fate{wait: why})
 			w.unselect("b", fate{wait: why})
-			w.unread = []problem{why}
+			w.unreadable = []problem{why}
 		}, "/ConfigMap/:KindNotServed"},
 		{"I13: the rows of a lost object in a cluster that is missing stay too.", func(w *world) {
 			w.row("west", "b")
 			w.unselect("b", fate{gone: true})
 			delete(w.Clusters, "west")
 		}, "+a@east"},
-		{"An object that is being deleted gets no new row, and keeps what it has.", func(w *world) {
+		{"An object that is being deleted gets no new row, and keeps its rows.", func(w *world) {
 			w.row("east", "a")
 			w.objects[0].live.SetDeletionTimestamp(new(metav1.Unix(1, 0)))
 		}, "+b@east +b@west /ConfigMap/a:Deleting"},
-		{"An object that is too long neither.", func(w *world) {
+		{"An object that is too large gets no new row, and keeps its rows.", func(w *world) {
 			w.row("east", "a")
 			require.NoError(t, unstructured.SetNestedField(w.objects[0].live.Object, strings.Repeat("x", 1<<20), "data", "color"))
 		}, "+b@east +b@west /ConfigMap/a:TooLarge"},
-		{"Nor is it withdrawn where an override fails.", func(w *world) {
+		{"An object stays where an override fails.", func(w *world) {
 			w.row("east", "a")
 			w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"east"}, Name: "a", Patches: []fleetv1alpha1.PropagationPatch{
 				{Op: fleetv1alpha1.PatchRemove, Path: "/data/none"},
 			}}}
 		}, "+a@west +b@east +b@west east/ConfigMap/a:OverrideFailed"},
-		{"The row of an object that was deleted and created again is withdrawn, and another one follows it.", func(w *world) {
+		{"The row of an object that was deleted and created again is withdrawn first.", func(w *world) {
 			w.row("east", "a")
 			w.row("west", "a")
 			w.replaced = map[string]bool{row.PlaceOf("east", rowName("a")): true}
 		}, "+a@west +b@east +b@west -a@east(Delete)"},
-		{"It keeps the objects with deletionPolicy Orphan too.", func(w *world) {
+		{"With deletionPolicy Orphan, the object stays in the cluster in the meantime.", func(w *world) {
 			w.row("west", "a")
 			w.spec.DeletionPolicy, w.replaced = fleetv1alpha1.LeaveOrphan, map[string]bool{row.PlaceOf("west", rowName("a")): true}
 		}, "+a@east +b@east +b@west -a@west(Orphan)"},
-		{"I13: in a cluster that is missing it stays.", func(w *world) {
+		{"I13: the row in a cluster that is missing stays.", func(w *world) {
 			w.row("west", "a")
 			w.replaced = map[string]bool{row.PlaceOf("west", rowName("a")): true}
 			delete(w.Clusters, "west")
@@ -237,36 +237,36 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 		{"Objects beyond the limit are a problem.", func(w *world) { w.excess = 3 }, all + " //:TooMany"},
 
 		{
-			"An object that another source has placed is its.", func(w *world) { w.held["west/"+rowName("a")] = "Propagation other" },
+			"An object that another source has placed is left to it.", func(w *world) { w.heldBy["west/"+rowName("a")] = "Propagation other" },
 			"+a@east +b@east +b@west west/ConfigMap/a:Conflict",
 		},
-		{"An older Propagation that selects an object has it.", func(w *world) {
-			w.elders = []elder{{name: "old", spec: &propagation("old", named("a")).Spec}}
+		{"An older Propagation that selects an object places it.", func(w *world) {
+			w.olderSources = []olderSource{{name: "old", spec: &propagation("old", named("a")).Spec}}
 		}, "+b@east +b@west east/ConfigMap/a:Conflict west/ConfigMap/a:Conflict"},
-		{"But only in the clusters that it selects.", func(w *world) {
+		{"An older Propagation only matters in the clusters that it selects.", func(w *world) {
 			old := propagation("old", named("a"))
 			old.Spec.Clusters = fleetv1alpha1.PropagationClusters{Names: []string{"west"}}
-			w.elders = []elder{{name: "old", spec: &old.Spec}}
+			w.olderSources = []olderSource{{name: "old", spec: &old.Spec}}
 		}, "+a@east +b@east +b@west west/ConfigMap/a:Conflict"},
-		{"And where it tolerates the taints.", func(w *world) {
+		{"An older Propagation only matters where it tolerates the taints.", func(w *world) {
 			w.taint(fleetv1alpha1.NoPlace)
 			w.Tolerations = []fleetv1alpha1.ClusterToleration{{Operator: fleetv1alpha1.TolerationExists}}
-			w.elders = []elder{{name: "old", spec: &propagation("old", named("a")).Spec}}
+			w.olderSources = []olderSource{{name: "old", spec: &propagation("old", named("a")).Spec}}
 		}, "+a@west +b@east +b@west east/ConfigMap/a:Conflict"},
-		{"Who has a row goes on.", func(w *world) {
+		{"A Propagation that has a row keeps it.", func(w *world) {
 			w.row("west", "a")
-			w.elders = []elder{{name: "old", spec: &propagation("old", named("a")).Spec}}
+			w.olderSources = []olderSource{{name: "old", spec: &propagation("old", named("a")).Spec}}
 		}, "+a@west +b@east +b@west east/ConfigMap/a:Conflict"},
 
 		{"The rows of a Propagation that is being deleted are withdrawn.", func(w *world) {
 			w.row("east", "a", "b")
 			w.p.DeletionTimestamp = new(metav1.Unix(1, 0))
 		}, "-a@east(Delete) -b@east(Delete)"},
-		{"They are orphaned with its namespace.", func(w *world) {
+		{"They are orphaned if the namespace is being deleted.", func(w *world) {
 			w.row("east", "a")
 			w.p.DeletionTimestamp, w.namespaceTerminating = new(metav1.Unix(1, 0)), true
 		}, "-a@east(Orphan)"},
-		{"And by its own policy.", func(w *world) {
+		{"They are orphaned by deletionPolicy Orphan.", func(w *world) {
 			w.row("east", "a")
 			w.p.DeletionTimestamp, w.spec.DeletionPolicy = new(metav1.Unix(1, 0)), fleetv1alpha1.LeaveOrphan
 		}, "-a@east(Orphan)"},
@@ -280,7 +280,7 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 	}
 }
 
-// sorted sorts the withdrawals and problems of an outcome, because those of rows come from maps.
+// sorted sorts the withdrawals and problems of an outcome, because withdrawals and problems of rows come from maps.
 func sorted(text string) string {
 	parts := strings.Fields(text)
 	slices.SortStableFunc(parts, func(a, b string) int {
@@ -313,7 +313,7 @@ func TestARowSaysHowItIsApplied(t *testing.T) {
 		require.EqualValues(t, 3, want.Grant.Epoch)
 		require.Equal(t, want.Suspend, want.Cluster == "west")
 		require.JSONEq(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","labels":{"app":"web"}},"data":{"color":"blue"}}`,
-			string(want.Manifest), "what differs is beside what clusters share")
+			string(want.Manifest), "differences between clusters are in the patch, next to the shared manifest")
 	}
 	require.Empty(t, wants[0].Patch)
 	require.JSONEq(t, `{"data":{"color":null}}`, string(wants[1].Patch))
@@ -325,16 +325,16 @@ func TestObjectsBeyondTheLimitDoNotPushOutWhatIsPlaced(t *testing.T) {
 	t.Parallel()
 	w, found := newWorld(t, "east"), map[string]object{}
 	w.objects = nil
-	for i := range mostObjects + 2 {
+	for i := range maxObjects + 2 {
 		one := objectOf(t, configMap(fmt.Sprintf("c%03d", i), "blue"))
 		found[one.row] = one
 	}
 	w.row("east", "c501")
 	w.selectObjects(found)
-	require.Len(t, w.objects, mostObjects)
+	require.Len(t, w.objects, maxObjects)
 	require.Equal(t, 2, w.excess)
-	require.Equal(t, "c498", w.objects[mostObjects-2].Name)
-	require.Equal(t, "c501", w.objects[mostObjects-1].Name)
+	require.Equal(t, "c498", w.objects[maxObjects-2].Name)
+	require.Equal(t, "c501", w.objects[maxObjects-1].Name)
 }
 
 func TestTheFinalizerComesFirstAndGoesLast(t *testing.T) {
@@ -363,9 +363,9 @@ func TestAttack29ObjectsKeepTheirRowsOfOlderHubs(t *testing.T) {
 	for _, want := range p.Wants {
 		require.Equal(t, want.Object.Name+"@"+want.Cluster != "b@west", w.Rows[want.Place()] != nil)
 	}
-	was := w.objects
-	w.selectObjects(map[string]object{"a": was[0], "b": was[1]})
+	objects := w.objects
+	w.selectObjects(map[string]object{"a": objects[0], "b": objects[1]})
 	require.NoError(t, w.observeReplaced(t.Context(), placement.Client{}))
 	require.NoError(t, w.observeLost(t.Context(), placement.Client{}, false))
-	require.Len(t, w.lost, 1, "what has a row with a shorter name is selected")
+	require.Len(t, w.lost, 1, "the object that already has a row is selected")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/row"
 )
 
-// content is what every cluster gets of an object, as an object and as JSON.
+// content is the manifest of an object that every cluster gets, as an object and as JSON.
 type content struct {
 	object *unstructured.Unstructured
 	raw    []byte
@@ -28,7 +28,7 @@ type content struct {
 	rendered map[variant]rendering
 }
 
-// variant determines what is sent of an object to a cluster. A share counts by its presence and its numbers.
+// variant determines which form of an object is sent to a cluster. If divided is true, replicas and partition come from its grant.
 type variant struct {
 	overrides           override.Set
 	divided             bool
@@ -41,40 +41,40 @@ type rendering struct {
 	err        error
 }
 
-// manifest returns what is sent of an object: what its author wrote, as far as the apiserver's response shows.
+// manifest returns the content of an object: what its author wrote, as far as the apiserver's response shows.
 func manifest(live *unstructured.Unstructured) (content, error) {
-	is := &unstructured.Unstructured{Object: map[string]any{}}
+	sent := &unstructured.Unstructured{Object: map[string]any{}}
 	for key, value := range live.DeepCopy().Object {
 		if key != "status" && key != "metadata" {
-			is.Object[key] = value
+			sent.Object[key] = value
 		}
 	}
-	is.SetName(live.GetName())
+	sent.SetName(live.GetName())
 	if live.GetNamespace() != "" {
-		is.SetNamespace(live.GetNamespace())
+		sent.SetNamespace(live.GetNamespace())
 	}
 	if labels := without(live.GetLabels(), fleetKey); len(labels) > 0 {
-		is.SetLabels(labels)
+		sent.SetLabels(labels)
 	}
 	kind := live.GroupVersionKind().GroupKind()
 	drop := func(key string) bool {
-		return fleetKey(key) || placement.Bookkeeping(key) || kind == claimKind() && boundKey(key)
+		return fleetKey(key) || placement.Bookkeeping(key) || kind == pvcGroupKind() && boundKey(key)
 	}
 	if annotations := without(live.GetAnnotations(), drop); len(annotations) > 0 {
-		is.SetAnnotations(annotations)
+		sent.SetAnnotations(annotations)
 	}
-	if spec, ok := is.Object["spec"].(map[string]any); ok {
-		unallocate(kind, live, spec)
+	if spec, ok := sent.Object["spec"].(map[string]any); ok {
+		removeAllocated(kind, live, spec)
 	}
 	if kind == (schema.GroupKind{Kind: "ServiceAccount"}) {
-		delete(is.Object, "secrets")
+		delete(sent.Object, "secrets")
 	}
-	placement.WithoutNulls(is.Object)
-	raw, err := json.Marshal(is.Object)
+	placement.WithoutNulls(sent.Object)
+	raw, err := json.Marshal(sent.Object)
 	if err != nil {
 		return content{}, fmt.Errorf("encode %s %s: %w", live.GetKind(), live.GetName(), err)
 	}
-	return content{object: is, raw: raw, rendered: map[variant]rendering{}}, nil
+	return content{object: sent, raw: raw, rendered: map[variant]rendering{}}, nil
 }
 
 // without returns a copy of a map without the keys that drop selects.
@@ -91,7 +91,7 @@ func without(in map[string]string, drop func(string) bool) map[string]string {
 // fleetKey reports whether a label or annotation belongs to the fleet and is about the object on the hub.
 func fleetKey(key string) bool { return strings.HasPrefix(key, "fleet.kruise.io/") }
 
-func claimKind() schema.GroupKind { return schema.GroupKind{Kind: claimKindName} }
+func pvcGroupKind() schema.GroupKind { return schema.GroupKind{Kind: pvcKind} }
 
 // boundKey reports whether an annotation of a PersistentVolumeClaim is about its volume.
 func boundKey(key string) bool {
@@ -100,9 +100,9 @@ func boundKey(key string) bool {
 		key != "volume.beta.kubernetes.io/storage-class"
 }
 
-// unallocate removes values that a cluster has chosen from a spec, since another cluster chooses its own. A Deployment that is a template is
-// paused so that no controller of the hub runs it. Whether its author wants it paused is in an annotation.
-func unallocate(kind schema.GroupKind, live *unstructured.Unstructured, spec map[string]any) {
+// removeAllocated removes values that a cluster has chosen from a spec, since another cluster chooses its own. A Deployment that is a template is
+// paused on the hub so that no controller runs it there; whether its author wants it paused is in an annotation.
+func removeAllocated(kind schema.GroupKind, live *unstructured.Unstructured, spec map[string]any) {
 	switch kind {
 	case schema.GroupKind{Kind: "Service"}:
 		if spec["clusterIP"] != "None" {
@@ -124,7 +124,7 @@ func unallocate(kind schema.GroupKind, live *unstructured.Unstructured, spec map
 		for _, label := range []string{"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"} {
 			unstructured.RemoveNestedField(spec, "template", "metadata", "labels", label)
 		}
-	case claimKind():
+	case pvcGroupKind():
 		delete(spec, "volumeName")
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
 		if live.GetLabels()[keys.FleetTemplate] == "true" {
@@ -133,9 +133,9 @@ func unallocate(kind schema.GroupKind, live *unstructured.Unstructured, spec map
 	}
 }
 
-// lifetime is a field with a time after which a controller deletes the object. of is empty if it applies to all kinds.
+// lifetime is a field with a time after which a controller deletes the object. kind is empty if it applies to all kinds.
 type lifetime struct {
-	of   schema.GroupKind
+	kind schema.GroupKind
 	path []string
 }
 
@@ -147,23 +147,23 @@ func lifetimes() []lifetime {
 		{path: []string{"spec", ttl}},
 		{path: []string{"spec", "completionPolicy", ttl}},
 		{path: []string{"spec", "runPolicy", ttl}},
-		{of: schema.GroupKind{Group: "argoproj.io", Kind: "Workflow"}, path: []string{"spec", "ttlStrategy"}},
-		{of: schema.GroupKind{Group: "sparkoperator.k8s.io", Kind: "SparkApplication"}, path: []string{"spec", "timeToLiveSeconds"}},
-		{of: schema.GroupKind{Group: "velero.io", Kind: "Backup"}, path: []string{"spec", "ttl"}},
+		{kind: schema.GroupKind{Group: "argoproj.io", Kind: "Workflow"}, path: []string{"spec", "ttlStrategy"}},
+		{kind: schema.GroupKind{Group: "sparkoperator.k8s.io", Kind: "SparkApplication"}, path: []string{"spec", "timeToLiveSeconds"}},
+		{kind: schema.GroupKind{Group: "velero.io", Kind: "Backup"}, path: []string{"spec", "ttl"}},
 	}
 }
 
 // removesItself returns why an object can't be placed if its controller deletes it after a time, or "". It would be created and run over and
 // over.
-func removesItself(is *unstructured.Unstructured) string {
-	kind := is.GroupVersionKind().GroupKind()
+func removesItself(object *unstructured.Unstructured) string {
+	kind := object.GroupVersionKind().GroupKind()
 	for _, l := range lifetimes() {
-		if l.of.Kind != "" && l.of != kind {
+		if l.kind.Kind != "" && l.kind != kind {
 			continue
 		}
-		if _, has, _ := unstructured.NestedFieldNoCopy(is.Object, l.path...); has {
-			return fmt.Sprintf("%s: each cluster would delete the %s, and get it again: leave the field out, or remove it by an override, and "+
-				"delete the object here", strings.Join(l.path, "."), kind.Kind)
+		if _, has, _ := unstructured.NestedFieldNoCopy(object.Object, l.path...); has {
+			return fmt.Sprintf("%s: each cluster would delete the %s and get it again: omit the field, or remove it with an override, and "+
+				"delete the object on the hub when it is no longer needed", strings.Join(l.path, "."), kind.Kind)
 		}
 	}
 	return ""
@@ -174,13 +174,13 @@ type selfRemovingError string
 
 func (e selfRemovingError) Error() string { return string(e) }
 
-// in returns what is sent to a cluster: the manifest that all clusters share, and a merge patch for the overrides and the share of replicas.
-// If a merge patch can't express the change, or is too long for a row, it returns another manifest. Clusters with the same variant share the
-// result.
-func (m content) in(o *observed, cluster string, share *fleetv1alpha1.SubsetGrant) (raw, patch []byte, err error) {
-	v := variant{overrides: o.overridesFor(cluster, m.object), divided: share != nil}
-	if share != nil {
-		v.replicas, v.partition = share.Replicas, share.Partition
+// renderFor returns what is sent to a cluster: the manifest that all clusters share, and a merge patch for the overrides and the cluster's
+// grant. If a merge patch can't express the change, or is too long for a row, it returns another manifest. Clusters with the same variant share
+// the result.
+func (m content) renderFor(o *observed, cluster string, grant *fleetv1alpha1.SubsetGrant) (raw, patch []byte, err error) {
+	v := variant{overrides: o.overridesFor(cluster, m.object), divided: grant != nil}
+	if grant != nil {
+		v.replicas, v.partition = grant.Replicas, grant.Partition
 	}
 	r, known := m.rendered[v]
 	if !known {
@@ -191,18 +191,18 @@ func (m content) in(o *observed, cluster string, share *fleetv1alpha1.SubsetGran
 }
 
 // overridesFor returns the overrides for an object in a cluster.
-func (o *observed) overridesFor(cluster string, is *unstructured.Unstructured) override.Set {
+func (o *observed) overridesFor(cluster string, object *unstructured.Unstructured) override.Set {
 	if len(o.spec.Overrides) == 0 {
 		return ""
 	}
 	if o.overrides == nil {
 		o.overrides = override.New(o.spec.Overrides)
 	}
-	var with map[string]string
+	var clusterLabels map[string]string
 	if mc := o.Clusters[cluster]; mc != nil {
-		with = mc.Labels
+		clusterLabels = mc.Labels
 	}
-	return o.overrides.For(cluster, with, is.GetKind(), is.GetName())
+	return o.overrides.For(cluster, clusterLabels, object.GetKind(), object.GetName())
 }
 
 // render returns what is sent to the clusters of a variant.
@@ -234,11 +234,11 @@ func (m content) render(o *observed, v variant) (raw, patch []byte, err error) {
 	if bytes.Equal(text, m.raw) {
 		return m.raw, nil, nil
 	}
-	if len(text) > mostBytes {
-		return nil, nil, fmt.Errorf("with the overrides it has %d bytes, and at most %d can be placed", len(text), mostBytes)
+	if len(text) > maxManifestBytes {
+		return nil, nil, fmt.Errorf("with the overrides its manifest has %d bytes, but the limit is %d: make them smaller", len(text), maxManifestBytes)
 	}
 	if patch, err = jsonpatch.CreateMergePatch(m.raw, text); err != nil {
-		return text, nil, nil //nolint:nilerr // What no merge patch can say has a content of its own.
+		return text, nil, nil //nolint:nilerr // A change that no merge patch can express gets its own content.
 	}
 	merged, err := row.Merge(m.raw, patch)
 	switch {
@@ -255,12 +255,12 @@ func (m content) withPartition(v variant) (*unstructured.Unstructured, error) {
 	if !v.divided {
 		return m.object, nil
 	}
-	is := m.object.DeepCopy()
+	object := m.object.DeepCopy()
 	if !m.partitioned {
-		return is, nil
+		return object, nil
 	}
-	if err := unstructured.SetNestedField(is.Object, int64(v.partition), partitionPath(is.GroupVersionKind())...); err != nil {
+	if err := unstructured.SetNestedField(object.Object, int64(v.partition), partitionPath(object.GroupVersionKind())...); err != nil {
 		return nil, fmt.Errorf("set the partition: %w", err)
 	}
-	return is, nil
+	return object, nil
 }

@@ -14,7 +14,7 @@ func TestWhatIsSentOfAnObject(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, live, want string }{
 		{
-			"Of metadata, the name, labels and annotations that are its author's.",
+			"Of metadata, the name, and the labels and annotations of its author.",
 			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","uid":"u","resourceVersion":"7","generation":2,
 				"creationTimestamp":"2026-01-01T00:00:00Z","deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":0,"selfLink":"/a",
 				"finalizers":["f"],"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"n"}],"generateName":"a-","managedFields":[{}],
@@ -24,13 +24,13 @@ func TestWhatIsSentOfAnObject(t *testing.T) {
 			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","labels":{"app":"web"},"annotations":{"note":"x"}},"data":{"color":"blue"}}`,
 		},
 		{
-			"Of an object in no namespace, none; labels and annotations that are all the hub's leave nothing.",
+			"A cluster-scoped object has no namespace, and labels and annotations of the hub are left out.",
 			`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"high","labels":{"fleet.kruise.io/x":"y"},
 				"annotations":{"fleet.kruise.io/row-uid":"r"}},"value":5}`,
 			`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"high"},"value":5}`,
 		},
 		{
-			"Of a Service, neither addresses nor ports of nodes.",
+			"Of a Service, no IP addresses and node ports.",
 			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"healthCheckNodePort":30001,
 				"ports":[{"port":80,"nodePort":30000},{"port":81}],"type":"LoadBalancer"},"status":{"loadBalancer":{}}}`,
 			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"ports":[{"port":80},{"port":81}],"type":"LoadBalancer"}}`,
@@ -73,13 +73,13 @@ func TestWhatIsSentOfAnObject(t *testing.T) {
 			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"paused":false,"replicas":2}}`,
 		},
 		{
-			"As here.",
+			"A Deployment that is paused by its author stays paused.",
 			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","labels":{"fleet.kruise.io/template":"true"},
 				"annotations":{"fleet.kruise.io/paused":"true","deployment.kubernetes.io/revision":"3"}},"spec":{"paused":true}}`,
 			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"paused":true}}`,
 		},
 		{
-			"One that is none is sent as it is.",
+			"A Deployment that is not a template is sent as it is.",
 			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"paused":true}}`,
 			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"paused":true}}`,
 		},

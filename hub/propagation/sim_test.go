@@ -28,7 +28,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/control/kindwatch"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -36,10 +36,10 @@ import (
 // unserved is a ConfigMap outside the scenario's namespace. While it exists, the hub doesn't serve the kind ConfigMap.
 var unserved = types.NamespacedName{Namespace: "kube-system", Name: "unserved"}
 
-// partly is an apiserver that may stop serving ConfigMaps.
-type partly struct{ client.Reader }
+// partialReader is an apiserver that may stop serving ConfigMaps.
+type partialReader struct{ client.Reader }
 
-func (r partly) refused(ctx context.Context, o runtime.Object) error {
+func (r partialReader) refused(ctx context.Context, o runtime.Object) error {
 	kind := o.GetObjectKind().GroupVersionKind()
 	if strings.TrimSuffix(kind.Kind, "List") != configMaps.Kind || r.Reader.Get(ctx, unserved, &corev1.ConfigMap{}) != nil {
 		return nil //nolint:nilerr // Without that object the kind is served.
@@ -47,14 +47,14 @@ func (r partly) refused(ctx context.Context, o runtime.Object) error {
 	return &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
 }
 
-func (r partly) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+func (r partialReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	if err := r.refused(ctx, o); err != nil {
 		return err
 	}
 	return r.Reader.Get(ctx, key, o, opts...)
 }
 
-func (r partly) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (r partialReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if err := r.refused(ctx, list); err != nil {
 		return err
 	}
@@ -103,17 +103,17 @@ func (q *simQueue) Add(r reconcile.Request) { q.added = append(q.added, r) }
 
 func (q *simQueue) AddAfter(r reconcile.Request, _ time.Duration) { q.Add(r) }
 
-// handled returns what handlers enqueue for a change.
-func handled(was, is client.Object, handlers ...handler.EventHandler) []reconcile.Request {
+// requestsFor returns what handlers enqueue for a change.
+func requestsFor(before, after client.Object, handlers ...handler.EventHandler) []reconcile.Request {
 	q, ctx := &simQueue{}, context.Background() //nolint:forbidigo // As an event, which has no context.
 	for _, h := range handlers {
 		switch {
-		case was == nil:
-			h.Create(ctx, event.CreateEvent{Object: is}, q)
-		case is == nil:
-			h.Delete(ctx, event.DeleteEvent{Object: was}, q)
+		case before == nil:
+			h.Create(ctx, event.CreateEvent{Object: after}, q)
+		case after == nil:
+			h.Delete(ctx, event.DeleteEvent{Object: before}, q)
 		default:
-			h.Update(ctx, event.UpdateEvent{ObjectOld: was, ObjectNew: is}, q)
+			h.Update(ctx, event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
 		}
 	}
 	return q.added
@@ -193,9 +193,9 @@ func simulated(tb testing.TB) sim.Kind {
 		return out
 	}
 	objects := func(kind schema.GroupVersionKind) func(*sim.World, client.Object, client.Object) []reconcile.Request {
-		return func(w *sim.World, was, is client.Object) (out []reconcile.Request) {
+		return func(w *sim.World, before, after client.Object) (out []reconcile.Request) {
 			var states []client.Object
-			for _, o := range []client.Object{was, is} {
+			for _, o := range []client.Object{before, after} {
 				if o != nil {
 					o = o.DeepCopyObject().(client.Object)
 					o.GetObjectKind().SetGroupVersionKind(kind)
@@ -212,43 +212,43 @@ func simulated(tb testing.TB) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			live := partly{p.Live}
+			live := partialReader{p.Live}
 			o := Options{
 				Options: placement.Options{Store: row.NewStore(p.Client, []byte("key"), p.Clock), Events: &testkit.Events{}, Clock: p.Clock},
 			}
-			return f.placed(o, simObjects{p.Client, live}).New(o.Options, p.Client, live), nil
+			return f.placementKind(o, simObjects{p.Client, live}).New(o.Options, p.Client, live), nil
 		},
-		Index: f.placed(Options{}, simObjects{}).Index,
+		Index: f.placementKind(Options{}, simObjects{}).Index,
 		For:   &fleetv1alpha1.Propagation{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
 			&corev1.ConfigMap{}:             objects(configMaps.WithVersion("v1")),
 			&appsv1.Deployment{}:            objects(appsv1.SchemeGroupVersion.WithKind("Deployment")),
 			&appsv1beta1.UnitedDeployment{}: objects(unitedKind().WithVersion("v1beta1")),
-			&fleetv1alpha1.MemberWork{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				return handled(was, is, placement.RowHandler(f.kind), f.released(simSources{w: w}))
+			&fleetv1alpha1.MemberWork{}: func(w *sim.World, before, after client.Object) []reconcile.Request {
+				return requestsFor(before, after, placement.RowHandler(f.kind), f.releasedRowHandler(simSources{w: w}))
 			},
-			&fleetv1alpha1.Propagation{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				return handled(was, is, f.peers(simSources{w: w}))
+			&fleetv1alpha1.Propagation{}: func(w *sim.World, before, after client.Object) []reconcile.Request {
+				return requestsFor(before, after, f.peerHandler(simSources{w: w}))
 			},
 			&fleetv1alpha1.MemberCluster{}: all, &corev1.Namespace{}: none, &fleetv1alpha1.WorkContent{}: none,
 		},
 		Actors:  []sim.Actor{members{}, subsets{}, sim.Collector{}},
-		Rules:   []sim.Rule{sim.DeletesByUID(), reasons(), sameObject(), single(), needed(), neededBySubsets()},
-		Summary: end,
+		Rules:   []sim.Rule{sim.DeletesByUID(), withdrawalsHaveReasons(), sameObject(), oneRowPerCluster(), neededObjectsStay(), objectsNeededBySubsetsStay()},
+		Summary: finalState,
 	}
 }
 
-// reasons is the rule that a row is withdrawn only if, according to the apiserver, its Propagation is being deleted or doesn't select the
-// object in that cluster. If the namespace is being deleted, the row must be orphaned.
-func reasons() sim.Rule {
+// withdrawalsHaveReasons is the rule that a row is withdrawn only if, according to the apiserver, its Propagation is being deleted or
+// doesn't select the object in that cluster. If the namespace is being deleted, the row must be orphaned.
+func withdrawalsHaveReasons() sim.Rule {
 	return sim.Rule{Name: "rows are withdrawn for a reason", Write: func(w *sim.World, c sim.Change) error {
-		live, is := c.Before.(*fleetv1alpha1.MemberWork)
-		if !is || c.Verb != sim.Delete || c.Err != nil || c.Late {
+		live, ok := c.Before.(*fleetv1alpha1.MemberWork)
+		if !ok || c.Verb != sim.Delete || c.Err != nil || c.Late {
 			return nil //nolint:nilerr // A write that failed withdraws nothing.
 		}
 		namespace := sim.Find[*corev1.Namespace](w, types.NamespacedName{Name: shop})
 		if namespace.DeletionTimestamp != nil && live.Spec.DeletionPolicy != fleetv1alpha1.LeaveOrphan {
-			return fmt.Errorf("%s deletes in the member what was deleted with its namespace", c.Request)
+			return fmt.Errorf("%s deletes an object in the member that was deleted with its namespace", c.Request)
 		}
 		source := sim.Find[*fleetv1alpha1.Propagation](w, types.NamespacedName{Namespace: shop, Name: live.Spec.Source.Name})
 		if source == nil || source.DeletionTimestamp != nil {
@@ -272,33 +272,33 @@ func reasons() sim.Rule {
 
 // sameObject is the rule that a row belongs to one object. Another object with the same name gets another row.
 func sameObject() sim.Rule {
-	return sim.Rule{Name: "a row is of one object", Write: func(_ *sim.World, c sim.Change) error {
-		was, is := c.Before.(*fleetv1alpha1.MemberWork)
+	return sim.Rule{Name: "the object of a row does not change", Write: func(_ *sim.World, c sim.Change) error {
+		before, ok := c.Before.(*fleetv1alpha1.MemberWork)
 		now, stays := c.After.(*fleetv1alpha1.MemberWork)
-		if is && stays && was.Spec.Object != nil && was.Spec.Object.UID != now.Spec.Object.UID {
-			return fmt.Errorf("%s: the row of an object becomes that of another one", c.Request)
+		if ok && stays && before.Spec.Object != nil && before.Spec.Object.UID != now.Spec.Object.UID {
+			return fmt.Errorf("%s: the row of an object becomes the row of another object", c.Request)
 		}
 		return nil
 	}}
 }
 
-// needed is the rule that a ConfigMap is not withdrawn while a Deployment needs it, either as it is on the hub or as it is in the cluster.
-// There, a Deployment that is being rolled out may have pods of the previous template.
-func needed() sim.Rule {
-	return sim.Rule{Name: "what pods need stays", Write: func(w *sim.World, c sim.Change) error {
-		live, is := c.Before.(*fleetv1alpha1.MemberWork)
-		if !is || c.Verb != sim.Delete || c.Err != nil || c.Late || live.Spec.Object == nil || live.Spec.Object.Kind != configMaps.Kind {
+// neededObjectsStay is the rule that a ConfigMap is not withdrawn while a Deployment needs it, either as it is on the hub or as it is in
+// the cluster. There, a Deployment that is being rolled out may have pods of the previous template.
+func neededObjectsStay() sim.Rule {
+	return sim.Rule{Name: "objects that pods need stay", Write: func(w *sim.World, c sim.Change) error {
+		live, ok := c.Before.(*fleetv1alpha1.MemberWork)
+		if !ok || c.Verb != sim.Delete || c.Err != nil || c.Late || live.Spec.Object == nil || live.Spec.Object.Kind != configMaps.Kind {
 			return nil //nolint:nilerr // As above.
 		}
-		of := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: shop, Name: name} }
-		source, object := sim.Find[*fleetv1alpha1.Propagation](w, of(live.Spec.Source.Name)), of(live.Spec.Object.Name)
+		key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: shop, Name: name} }
+		source, object := sim.Find[*fleetv1alpha1.Propagation](w, key(live.Spec.Source.Name)), key(live.Spec.Object.Name)
 		if source == nil || source.DeletionTimestamp != nil || source.Spec.Dependencies != fleetv1alpha1.DependenciesAuto {
 			return nil
 		}
 		if sim.Find[*corev1.ConfigMap](w, object) == nil {
 			return nil // Somebody has deleted it.
 		}
-		d := sim.Find[*appsv1.Deployment](w, of(source.Name))
+		d := sim.Find[*appsv1.Deployment](w, key(source.Name))
 		if d != nil && d.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name == object.Name {
 			return fmt.Errorf("%s: the Deployment needs it", c.Request)
 		}
@@ -318,19 +318,20 @@ func needed() sim.Rule {
 	}}
 }
 
-// neededBySubsets is the rule that a ConfigMap is not withdrawn while a UnitedDeployment needs it, or may have pods of the previous template.
-func neededBySubsets() sim.Rule {
-	return sim.Rule{Name: "what subsets need stays", Write: func(w *sim.World, c sim.Change) error {
-		live, is := c.Before.(*fleetv1alpha1.MemberWork)
-		if !is || c.Verb != sim.Delete || c.Err != nil || c.Late || live.Spec.Object == nil {
+// objectsNeededBySubsetsStay is the rule that a ConfigMap is not withdrawn while a UnitedDeployment needs it, or may have pods of the
+// previous template.
+func objectsNeededBySubsetsStay() sim.Rule {
+	return sim.Rule{Name: "objects that subsets need stay", Write: func(w *sim.World, c sim.Change) error {
+		live, ok := c.Before.(*fleetv1alpha1.MemberWork)
+		if !ok || c.Verb != sim.Delete || c.Err != nil || c.Late || live.Spec.Object == nil {
 			return nil //nolint:nilerr // As above.
 		}
-		of := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: shop, Name: name} }
-		source, object := sim.Find[*fleetv1alpha1.Propagation](w, of(live.Spec.Source.Name)), of(live.Spec.Object.Name)
-		if source == nil || source.DeletionTimestamp != nil || !only(&source.Spec) || sim.Find[*corev1.ConfigMap](w, object) == nil {
+		key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: shop, Name: name} }
+		source, object := sim.Find[*fleetv1alpha1.Propagation](w, key(live.Spec.Source.Name)), key(live.Spec.Object.Name)
+		if source == nil || source.DeletionTimestamp != nil || !dependenciesOnly(&source.Spec) || sim.Find[*corev1.ConfigMap](w, object) == nil {
 			return nil
 		}
-		ud := sim.Find[*appsv1beta1.UnitedDeployment](w, of(source.Spec.Selectors[0].Name))
+		ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key(source.Spec.Selectors[0].Name))
 		if ud == nil {
 			return nil
 		}
@@ -344,8 +345,8 @@ func neededBySubsets() sim.Rule {
 	}}
 }
 
-// single is the rule that an object has at most one row in a cluster.
-func single() sim.Rule {
+// oneRowPerCluster is the rule that an object has at most one row in a cluster.
+func oneRowPerCluster() sim.Rule {
 	return sim.Rule{Name: "an object has one row in a cluster", State: func(w *sim.World) error {
 		seen := map[string]string{}
 		for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
@@ -360,8 +361,8 @@ func single() sim.Rule {
 	}}
 }
 
-// end describes what matters once nothing changes anymore.
-func end(w *sim.World) string {
+// finalState describes what matters once nothing changes anymore.
+func finalState(w *sim.World) string {
 	var lines []string
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
 		content := sim.Find[*fleetv1alpha1.WorkContent](w, types.NamespacedName{Namespace: fleetv1alpha1.SystemNamespace, Name: r.Spec.Content.Name()})
@@ -373,7 +374,7 @@ func end(w *sim.World) string {
 	for _, p := range sim.All[*fleetv1alpha1.Propagation](w) {
 		s := p.Status
 		lines = append(lines, fmt.Sprintf("%s: %d objects in %d clusters, %d stale, %d of %d applied, %d healthy, observed=%t held=%t", p.Name, s.Objects,
-			s.Clusters, s.StaleClusters, s.Applied, s.Desired, s.Healthy, s.ObservedGeneration == p.Generation, placement.Held(p)), tell(s.Problems))
+			s.Clusters, s.StaleClusters, s.Applied, s.Desired, s.Healthy, s.ObservedGeneration == p.Generation, placement.Held(p)), formatProblems(s.Problems))
 		for _, c := range s.Conditions {
 			lines = append(lines, fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message))
 		}
@@ -395,16 +396,16 @@ func stories() []sim.Scenario {
 		return append(more, namespace, member("east"), member("west"))
 	}
 	two := world(configMap("a", "blue"), configMap("b", "blue"), propagation("web", labelled("web")))
-	of := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: shop, Name: name} }
+	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: shop, Name: name} }
 	change := func(what, name string, do func(*corev1.ConfigMap)) sim.Edit {
-		return sim.Edit{Name: name + what, Do: func(ctx context.Context, w *sim.World) error { return sim.Set(ctx, w, of(name), do) }}
+		return sim.Edit{Name: name + what, Do: func(ctx context.Context, w *sim.World) error { return sim.Set(ctx, w, key(name), do) }}
 	}
 	red := func(name string) sim.Edit {
 		return change(" is red", name, func(c *corev1.ConfigMap) { c.Data = map[string]string{"color": "red"} })
 	}
 	spec := func(what string, do func(*fleetv1alpha1.PropagationSpec)) sim.Edit {
 		return sim.Edit{Name: "web" + what, Do: func(ctx context.Context, w *sim.World) error {
-			return sim.Set(ctx, w, of("web"), func(p *fleetv1alpha1.Propagation) { do(&p.Spec) })
+			return sim.Set(ctx, w, key("web"), func(p *fleetv1alpha1.Propagation) { do(&p.Spec) })
 		}}
 	}
 	cluster := func(what, name string, do func(*fleetv1alpha1.MemberCluster)) sim.Edit {
@@ -423,7 +424,7 @@ func stories() []sim.Scenario {
 		}}
 	}
 	placed := func(w *sim.World) bool {
-		p := sim.Find[*fleetv1alpha1.Propagation](w, of("web"))
+		p := sim.Find[*fleetv1alpha1.Propagation](w, key("web"))
 		return p != nil && p.Status.ObservedGeneration == p.Generation && p.Status.Healthy > 0 && p.Status.Healthy == p.Status.Desired
 	}
 	west := func(ready bool) sim.Edit {
@@ -461,7 +462,7 @@ func stories() []sim.Scenario {
 	}
 	template := func(config string) sim.Edit {
 		return sim.Edit{Name: "web needs " + config, Do: func(ctx context.Context, w *sim.World) error {
-			return sim.Set(ctx, w, of("web"), func(d *appsv1.Deployment) { setConfig(d, config) })
+			return sim.Set(ctx, w, key("web"), func(d *appsv1.Deployment) { setConfig(d, config) })
 		}}
 	}
 	auto := func(name string) *fleetv1alpha1.Propagation {
@@ -477,7 +478,7 @@ func stories() []sim.Scenario {
 	}
 	subset := func(config string) sim.Edit {
 		return sim.Edit{Name: "united needs " + config, Do: func(ctx context.Context, w *sim.World) error {
-			return sim.Set(ctx, w, of("united"), func(ud *appsv1beta1.UnitedDeployment) { configOf(ud).Name = config })
+			return sim.Set(ctx, w, key("united"), func(ud *appsv1beta1.UnitedDeployment) { configOf(ud).Name = config })
 		}}
 	}
 	onlyFor := propagation("web", fleetv1alpha1.PropagationSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: unitedKind().Kind, Name: "united"})
@@ -490,13 +491,13 @@ func stories() []sim.Scenario {
 	}
 	return []sim.Scenario{
 		{Name: "a change reaches all clusters", Objects: two, Edits: []sim.Edit{red("a")}},
-		{Name: "an object comes, and one is relabelled", Objects: two, Edits: []sim.Edit{
+		{Name: "an object is created, and one is relabelled", Objects: two, Edits: []sim.Edit{
 			create(configMap("c", "red")),
-			change(" is no part any more", "b", func(c *corev1.ConfigMap) { c.Labels = nil }),
+			change(" is no longer selected", "b", func(c *corev1.ConfigMap) { c.Labels = nil }),
 		}},
 		{Name: "an object is deleted on the hub", Objects: two, Edits: []sim.Edit{after(remove(configMap("a", "")), placed), red("b")}},
 		{Name: "an object is replaced", Objects: two, Edits: []sim.Edit{remove(configMap("a", "")), create(configMap("a", "red"))}},
-		{Name: "the hub stops to serve the kind, and its objects are gone", Objects: two, Edits: []sim.Edit{
+		{Name: "the hub stops serving the kind, and its objects are gone", Objects: two, Edits: []sim.Edit{
 			after(create(marker), placed), remove(configMap("a", "")), remove(configMap("b", "")),
 		}, Stall: 5 * time.Minute},
 		{Name: "the hub serves the kind again, and one object is gone", Objects: two, Edits: []sim.Edit{
@@ -516,17 +517,17 @@ func stories() []sim.Scenario {
 		{Name: "of two Propagations the older has an object until it is deleted", Objects: world(configMap("a", "blue"), web, again), Edits: []sim.Edit{
 			remove(web), red("a"),
 		}},
-		{Name: "who has an object keeps it", Objects: world(configMap("a", "blue"), propagation("web", named("b")), again), Edits: []sim.Edit{
+		{Name: "a Propagation that has placed an object keeps it", Objects: world(configMap("a", "blue"), propagation("web", named("b")), again), Edits: []sim.Edit{
 			after(spec(" selects it too", func(s *fleetv1alpha1.PropagationSpec) { s.Selectors = append(s.Selectors, named("a")) }), func(w *sim.World) bool {
 				return len(rowsOf(w, "again")) == 2
 			}),
 			red("a"),
 		}},
-		{Name: "an object goes over when the older lets go", Stall: patience + time.Minute, Objects: world(configMap("a", "blue"), web, again), Edits: []sim.Edit{
+		{Name: "an object changes to another Propagation when the older one no longer selects it", Stall: missingTimeout + time.Minute, Objects: world(configMap("a", "blue"), web, again), Edits: []sim.Edit{
 			spec(" selects others", func(s *fleetv1alpha1.PropagationSpec) { s.Selectors = []fleetv1alpha1.PropagationSelector{named("b")} }),
 		}},
 		{Name: "another kind places an object in a cluster", Objects: world(configMap("a", "blue"), web, spread), Edits: []sim.Edit{red("a"), remove(spread)}},
-		{Name: "a cluster comes and another one goes", Objects: append(world(configMap("a", "blue"), web), member("north")), Edits: []sim.Edit{
+		{Name: "a cluster is added and another one no longer selected", Objects: append(world(configMap("a", "blue"), web), member("north")), Edits: []sim.Edit{
 			cluster(" has another label", "west", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil }),
 			after(cluster(" is closed", "north", tainted(fleetv1alpha1.NoNewPlace)), placed),
 			after(create(configMap("b", "blue")), func(w *sim.World) bool {
@@ -540,7 +541,7 @@ func stories() []sim.Scenario {
 			after(remove(member("west")), placed), after(red("a"), reports(placement.ReasonUnknownCluster)),
 		}},
 		{Name: "a cluster does not answer while an object changes", Objects: two, Edits: []sim.Edit{west(false), red("a"), west(true)}},
-		{Name: "an override fails, and what is placed stays", Objects: two, Edits: []sim.Edit{
+		{Name: "an override fails, and placed objects stay", Objects: two, Edits: []sim.Edit{
 			after(spec(" has an override", func(s *fleetv1alpha1.PropagationSpec) {
 				s.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"west"}, Name: "a", Patches: []fleetv1alpha1.PropagationPatch{
 					{Op: fleetv1alpha1.PatchRemove, Path: "/data/none"},
@@ -550,25 +551,25 @@ func stories() []sim.Scenario {
 		{Name: "a template needs another ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
 			after(template("b"), placed), red("b"),
 		}},
-		{Name: "a template goes back to the former ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
+		{Name: "a template changes back to the previous ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
 			after(template("b"), placed), template("a"),
 		}},
-		{Name: "what a template needs is created later, and deleted", Stall: patience + time.Minute, Objects: world(deployment(), auto("web")), Edits: []sim.Edit{
+		{Name: "a dependency is created later, and deleted", Stall: missingTimeout + time.Minute, Objects: world(deployment(), auto("web")), Edits: []sim.Edit{
 			after(create(configMap("a", "blue")), reports(reasonNoDependency)), after(remove(configMap("a", "")), func(w *sim.World) bool { return len(rowsOf(w, "web")) == 4 }),
 		}},
-		{Name: "a workload is deleted with what it needs", Stall: patience + time.Minute, Objects: world(configMap("a", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
+		{Name: "a workload is deleted along with its dependencies", Stall: missingTimeout + time.Minute, Objects: world(configMap("a", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
 			after(remove(configMap("a", "")), placed), remove(deployment()),
 		}},
-		{Name: "two need one ConfigMap, and one of them goes", Objects: world(configMap("a", "blue"), deployment(), another, auto("web"), auto("other")), Edits: []sim.Edit{
+		{Name: "two workloads need one ConfigMap, and one of them is no longer placed", Objects: world(configMap("a", "blue"), deployment(), another, auto("web"), auto("other")), Edits: []sim.Edit{
 			remove(auto("web")), red("a"),
 		}},
 		{Name: "subsets need another ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), united, onlyFor), Edits: []sim.Edit{
 			after(subset("b"), placed), red("b"),
 		}},
-		{Name: "subsets go back to the former ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), united, onlyFor), Edits: []sim.Edit{
+		{Name: "subsets change back to the previous ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), united, onlyFor), Edits: []sim.Edit{
 			after(subset("b"), placed), subset("a"),
 		}},
-		{Name: "a UnitedDeployment is deleted, and one of its name created", Stall: patience + time.Minute, Objects: world(configMap("a", "blue"), united, onlyFor), Edits: []sim.Edit{
+		{Name: "a UnitedDeployment is deleted and created again", Stall: missingTimeout + time.Minute, Objects: world(configMap("a", "blue"), united, onlyFor), Edits: []sim.Edit{
 			after(remove(united), placed), create(united),
 		}},
 		{
@@ -576,7 +577,7 @@ func stories() []sim.Scenario {
 			Edits: []sim.Edit{after(remove(web), placed)},
 		},
 		{
-			Name: "many objects are withdrawn, and an administrator allows it", Stall: patience + time.Minute, Objects: world(many...), Actors: []sim.Actor{administrator{}},
+			Name: "many objects are withdrawn, and an administrator allows it", Stall: missingTimeout + time.Minute, Objects: world(many...), Actors: []sim.Actor{administrator{}},
 			Edits: []sim.Edit{after(spec(" selects nothing", func(s *fleetv1alpha1.PropagationSpec) {
 				s.Selectors = []fleetv1alpha1.PropagationSelector{labelled("none")}
 			}), placed)},

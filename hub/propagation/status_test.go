@@ -13,7 +13,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 func rawJSON(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
@@ -23,7 +23,8 @@ func (w *world) report(a placement.Result) (fleetv1alpha1.PropagationStatus, str
 	if a.Rows == nil {
 		a.Rows = w.Rows
 	}
-	s := status(w.observed, plan(w.observed), a, time.Unix(2000, 0))
+	p := plan(w.observed)
+	s := status(w.observed, p, placement.Summarize(w.Fleet, p.Plan, a), time.Unix(2000, 0))
 	var parts []string
 	for _, c := range s.Conditions {
 		parts = append(parts, c.Type+"="+string(c.Status)+":"+c.Reason)
@@ -42,12 +43,12 @@ func TestStatus(t *testing.T) {
 		problems   string
 		observed   bool
 	}{
-		{name: "All is well.", conditions: "Healthy=True:Healthy Placed=True:Placed Ready=True:Ready", counts: [4]int32{4, 4, 4}, observed: true},
-		{name: "Applied is healthy where nothing more is known.", change: func(w *world) {
+		{name: "All objects are placed and healthy.", conditions: "Healthy=True:Healthy Placed=True:Placed Ready=True:Ready", counts: [4]int32{4, 4, 4}, observed: true},
+		{name: "An applied object without health counts as healthy.", change: func(w *world) {
 			w.Rows["east/"+rowName("a")].Status.Phase = fleetv1alpha1.WorkApplied
 		}, conditions: "Healthy=True:Healthy Placed=True:Placed Ready=True:Ready", counts: [4]int32{4, 4, 4}, observed: true},
 		{
-			name: "A member is at it.", change: func(w *world) { w.Rows["east/"+rowName("a")].Status.Phase = fleetv1alpha1.WorkProgressing },
+			name: "A member is progressing.", change: func(w *world) { w.Rows["east/"+rowName("a")].Status.Phase = fleetv1alpha1.WorkProgressing },
 			conditions: "Healthy=False:Progressing Placed=True:Placed Ready=False:Progressing Reconciling=True:Progressing", counts: [4]int32{4, 4, 3}, observed: true,
 		},
 		{
@@ -59,7 +60,7 @@ func TestStatus(t *testing.T) {
 			s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkBlocked, fleetv1alpha1.ReasonForeignObject, strings.Repeat("long ", 200)
 		}, conditions: "Healthy=False:ForeignObject Placed=True:Placed Ready=False:ForeignObject Stalled=True:ForeignObject", counts: [4]int32{4, 3, 3}, problems: "west/ConfigMap/b:ForeignObject", observed: true},
 		{
-			name: "A failure is one, whatever its reason.", change: func(w *world) { w.Rows["west/"+rowName("b")].Status.Phase = fleetv1alpha1.WorkDegraded },
+			name: "An unhealthy object is a failure, whatever its reason.", change: func(w *world) { w.Rows["west/"+rowName("b")].Status.Phase = fleetv1alpha1.WorkDegraded },
 			conditions: "Healthy=False:Degraded Placed=True:Placed Ready=False:Degraded Stalled=True:Degraded", counts: [4]int32{4, 4, 3}, problems: "west/ConfigMap/b:Degraded", observed: true,
 		},
 		{
@@ -76,29 +77,29 @@ func TestStatus(t *testing.T) {
 			}, conditions: "Healthy=False:Suspended Placed=True:Placed Ready=False:Suspended Reconciling=True:Suspended", counts: [4]int32{4, 4, 3}, observed: true,
 		},
 		{
-			name: "One that is suspended is behind.", change: func(w *world) {
+			name: "A suspended cluster is behind.", change: func(w *world) {
 				w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{Clusters: []string{"west"}}
 				w.Rows["west/"+rowName("b")].Generation = 2
 			}, conditions: "Healthy=False:Suspended Placed=True:Placed Ready=False:Suspended Reconciling=True:Suspended", counts: [4]int32{4, 3, 3},
 		},
 		{
-			name: "One is suspended, and another one is behind.", change: func(w *world) {
+			name: "One cluster is suspended, and another one is behind.", change: func(w *world) {
 				w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{Clusters: []string{"west"}}
 				w.Rows["west/"+rowName("b")].Generation = 2
 				w.Rows["east/"+rowName("b")].Generation = 2
 			}, conditions: "Healthy=False:Progressing Placed=True:Placed Ready=False:Progressing Reconciling=True:Progressing", counts: [4]int32{4, 2, 2},
 		},
 		{
-			name: "A suspended one is healthy.", change: func(w *world) {
+			name: "A suspended cluster is healthy.", change: func(w *world) {
 				w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{Clusters: []string{"west"}}
 			}, conditions: "Healthy=True:Healthy Placed=True:Placed Ready=True:Ready", counts: [4]int32{4, 4, 4}, observed: true,
 		},
 		{
-			name: "A cluster is evicted, and all is healthy in the others.", change: func(w *world) { w.taint(fleetv1alpha1.Evict) },
+			name: "A cluster is evicted, and all objects are healthy in the others.", change: func(w *world) { w.taint(fleetv1alpha1.Evict) },
 			conditions: "Healthy=True:Healthy Placed=False:ClusterTainted Ready=False:ClusterTainted Reconciling=True:ClusterTainted", counts: [4]int32{2, 2, 2}, problems: "west//:ClusterTainted", observed: true,
 		},
 		{
-			name: "An override names what is not selected.", change: func(w *world) {
+			name: "An override names an object that is not selected.", change: func(w *world) {
 				w.spec.Overrides = []fleetv1alpha1.PropagationOverride{
 					{Clusters: []string{"east"}, Kind: "ConfigMap", Name: "a"},
 					{Clusters: []string{"east"}, Kind: "ConfigMap", Name: "aa"},
@@ -111,13 +112,13 @@ func TestStatus(t *testing.T) {
 			problems: "//:OverrideUnused /ConfigMap/aa:OverrideUnused /Service/:OverrideUnused esat/ConfigMap/:OverrideUnused",
 		},
 		{
-			name: "What can't be read may be what an override is for.", change: func(w *world) {
+			name: "An override may be for an object that can't be read.", change: func(w *world) {
 				w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"east"}, Kind: "Service", Name: "web"}}
-				w.unread = []problem{{Kind: "Service", Reason: fleetv1alpha1.ReasonKindNotServed}}
+				w.unreadable = []problem{{Kind: "Service", Reason: fleetv1alpha1.ReasonKindNotServed}}
 			}, conditions: "Healthy=True:Healthy Placed=False:KindNotServed Ready=False:KindNotServed Stalled=True:KindNotServed", counts: [4]int32{4, 4, 4}, observed: true, problems: "/Service/:KindNotServed",
 		},
 		{
-			name: "What is missing may be what an override is for.", change: func(w *world) {
+			name: "An override may be for an object that is missing.", change: func(w *world) {
 				w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"east"}, Kind: "ServiceAccount"}, {Clusters: []string{"east"}, Kind: "Service"}}
 				w.deps.problems = []problem{{Kind: "ServiceAccount", Name: "web", Reason: reasonNoDependency}}
 			},
@@ -140,14 +141,14 @@ func TestStatus(t *testing.T) {
 			conditions: "Healthy=True:Healthy Placed=False:WithdrawalsPaced Ready=False:WithdrawalsPaced Reconciling=True:WithdrawalsPaced",
 			counts:     [4]int32{4, 4, 4}, problems: "west//:WithdrawalsPaced", observed: true,
 		},
-		{name: "What can't be read counts as it was.", change: func(w *world) {
+		{name: "An object that can't be read counts as before.", change: func(w *world) {
 			why := problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonKindNotServed}
 			w.unselect("a", fate{wait: why})
 			w.unselect("b", fate{wait: why})
-			w.unread = []problem{why}
+			w.unreadable = []problem{why}
 		}, conditions: "Healthy=False:Progressing Placed=False:KindNotServed Ready=False:KindNotServed Stalled=True:KindNotServed", counts: [4]int32{4}, problems: "/ConfigMap/:KindNotServed"},
 		{
-			name: "It is being deleted.", change: func(w *world) { w.p.DeletionTimestamp = new(metav1.Unix(1, 0)) },
+			name: "The Propagation is being deleted.", change: func(w *world) { w.p.DeletionTimestamp = new(metav1.Unix(1, 0)) },
 			conditions: "Healthy=False:Deleting Placed=False:Deleting Ready=False:Deleting Reconciling=True:Deleting Withdrawing=True:Deleting",
 		},
 	} {
@@ -163,7 +164,7 @@ func TestStatus(t *testing.T) {
 			require.Equal(t, tt.conditions, conditions)
 			counts := [4]int32{s.Desired, s.Applied, s.Healthy, s.StaleClusters}
 			require.Equal(t, tt.counts, counts)
-			require.Equal(t, tt.problems, tell(s.Problems))
+			require.Equal(t, tt.problems, formatProblems(s.Problems))
 			require.Equal(t, tt.observed, s.ObservedGeneration == 1)
 			for _, p := range s.Problems {
 				require.LessOrEqual(t, len(p.Message), 256)
@@ -189,7 +190,7 @@ func TestWhatIsMissingOnTheHubStallsWhenItLasts(t *testing.T) {
 			}
 			at := func(seconds int64) (string, time.Duration) {
 				p := plan(w.observed)
-				w.p.Status = status(w.observed, p, placement.Result{Rows: w.Rows}, time.Unix(seconds, 0))
+				w.p.Status = status(w.observed, p, placement.Summarize(w.Fleet, p.Plan, placement.Result{Rows: w.Rows}), time.Unix(seconds, 0))
 				for _, kind := range []string{keys.ConditionReconciling, keys.ConditionStalled, keys.ConditionReady} {
 					if c := report.GetCondition(w.p.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
 						return kind + ":" + c.Reason, p.Recheck
@@ -203,9 +204,9 @@ func TestWhatIsMissingOnTheHubStallsWhenItLasts(t *testing.T) {
 				require.Equal(t, want, got)
 				require.Equal(t, recheck, in)
 			}
-			tells(1000, "Reconciling:"+name, patience)
-			tells(1599, "Reconciling:"+name, patience)
-			tells(1600, "Stalled:"+name, patience)
+			tells(1000, "Reconciling:"+name, missingTimeout)
+			tells(1599, "Reconciling:"+name, missingTimeout)
+			tells(1600, "Stalled:"+name, missingTimeout)
 			tells(1700, "Stalled:"+name, 0)
 			w.deps.problems = nil
 			if name == "NoObject" {
@@ -213,7 +214,7 @@ func TestWhatIsMissingOnTheHubStallsWhenItLasts(t *testing.T) {
 			}
 			tells(1800, "Ready:Ready", 0)
 			miss(w)
-			tells(1900, "Reconciling:"+name, patience)
+			tells(1900, "Reconciling:"+name, missingTimeout)
 			w.deps.problems = append(w.deps.problems, problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonKindNotServed})
 			tells(1950, "Stalled:KindNotServed", recheckKinds)
 		})
@@ -223,18 +224,18 @@ func TestWhatIsMissingOnTheHubStallsWhenItLasts(t *testing.T) {
 func TestReplicasThatMoveAreHealthyWhileNoneIsMissing(t *testing.T) {
 	t.Parallel()
 	w := dividing(t, 6, dividedBy(fleetv1alpha1.DivisionWeighted, "east*2", "west*1"), "east", "west")
-	w.runs("east", 4, 4)
-	w.runs("west", 2, 2)
+	w.runsGranted("east", 4, 4)
+	w.runsGranted("west", 2, 2)
 	w.taint(fleetv1alpha1.Evict)
 	_, conditions := w.report(placement.Result{})
-	require.Equal(t, "Healthy=True:Healthy Placed=False:ClusterTainted Ready=False:ClusterTainted Reconciling=True:ClusterTainted", conditions, "an eviction, before it begins")
-	w.runs("east", 6, 5).Status.Phase = fleetv1alpha1.WorkProgressing
+	require.Equal(t, "Healthy=True:Healthy Placed=False:ClusterTainted Ready=False:ClusterTainted Reconciling=True:ClusterTainted", conditions, "an eviction that has not started")
+	w.runsGranted("east", 6, 5).Status.Phase = fleetv1alpha1.WorkProgressing
 	_, conditions = w.report(placement.Result{})
-	require.Equal(t, "Healthy=False:Progressing Placed=False:ClusterTainted Ready=False:ClusterTainted Reconciling=True:ClusterTainted", conditions, "east is at it")
+	require.Equal(t, "Healthy=False:Progressing Placed=False:ClusterTainted Ready=False:ClusterTainted Reconciling=True:ClusterTainted", conditions, "east is progressing")
 
 	w = dividing(t, 10, dividedBy(fleetv1alpha1.DivisionWeighted, "east*2", "west*1"), "east", "west")
-	w.runs("east", 4, 4)
-	w.runs("west", 2, 2)
+	w.runsGranted("east", 4, 4)
+	w.runsGranted("west", 2, 2)
 	_, conditions = w.report(placement.Result{})
 	require.Equal(t, "Healthy=False:Progressing Placed=False:Dividing Ready=False:Dividing Reconciling=True:Dividing", conditions, "four more are wanted")
 }
@@ -242,16 +243,16 @@ func TestReplicasThatMoveAreHealthyWhileNoneIsMissing(t *testing.T) {
 func TestAStatusHasTheFirstProblems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "east", "west")
-	w.held["west/"+rowName("a")] = "Propagation other"
+	w.heldBy["west/"+rowName("a")] = "Propagation other"
 	for i := range 30 {
 		o := objectOf(t, configMap(strings.Repeat("x", i+1), "blue"))
 		w.objects = append(w.objects, o)
-		w.held["east/"+o.row] = "Propagation other"
+		w.heldBy["east/"+o.row] = "Propagation other"
 	}
 	s, _ := w.report(placement.Result{})
-	require.Len(t, s.Problems, shown)
-	require.Equal(t, "east", s.Problems[shown-1].Cluster)
-	require.Contains(t, s.Conditions[1].Message, "ConfigMap x in east: Propagation other places it there")
+	require.Len(t, s.Problems, maxProblems)
+	require.Equal(t, "east", s.Problems[maxProblems-1].Cluster)
+	require.Contains(t, s.Conditions[1].Message, "ConfigMap x in east: Propagation other already places it there")
 	require.Contains(t, s.Conditions[1].Message, "and 28 more")
 }
 
@@ -269,7 +270,7 @@ func TestWithdrawingNamesTheClustersThatHoldObjects(t *testing.T) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	set := func(placed, healthy string) fleetv1alpha1.PropagationStatus {
-		of := func(kind, reason string) metav1.Condition {
+		condition := func(kind, reason string) metav1.Condition {
 			c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: "m"}
 			if reason == reasonPlaced || reason == reasonHealthy {
 				c.Status = metav1.ConditionTrue
@@ -277,7 +278,7 @@ func TestEvents(t *testing.T) {
 			return c
 		}
 		return fleetv1alpha1.PropagationStatus{Objects: 2, Clusters: 3, Healthy: 6, Conditions: []metav1.Condition{
-			of(fleetv1alpha1.PropagationPlaced, placed), of(fleetv1alpha1.PropagationHealthy, healthy),
+			condition(fleetv1alpha1.PropagationPlaced, placed), condition(fleetv1alpha1.PropagationHealthy, healthy),
 		}}
 	}
 	for _, tt := range []struct {
@@ -285,8 +286,8 @@ func TestEvents(t *testing.T) {
 		before, now fleetv1alpha1.PropagationStatus
 		want        []string
 	}{
-		{"The rows are written.", fleetv1alpha1.PropagationStatus{}, set(reasonPlaced, reasonProgressing), []string{"Placed: 2 objects have their rows in 3 clusters"}},
-		{"All are healthy.", set(reasonPlaced, reasonProgressing), set(reasonPlaced, reasonHealthy), []string{"Healthy: all of 6 places are healthy"}},
+		{"The rows are written.", fleetv1alpha1.PropagationStatus{}, set(reasonPlaced, reasonProgressing), []string{"Placed: objects placed: 2, clusters: 3"}},
+		{"All are healthy.", set(reasonPlaced, reasonProgressing), set(reasonPlaced, reasonHealthy), []string{"Healthy: all places are healthy: 6"}},
 		{"Nothing changes.", set(reasonPlaced, reasonHealthy), set(reasonPlaced, reasonHealthy), nil},
 		{"Something fails.", set(reasonPlaced, reasonHealthy), set(reasonConflict, "Degraded"), []string{"NotPlaced: Conflict: m", "Unhealthy: Degraded: m"}},
 		{"For another reason.", set(reasonConflict, "Degraded"), set(reasonTooMany, "Degraded"), []string{"NotPlaced: TooMany: m"}},
@@ -294,11 +295,12 @@ func TestEvents(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, e := range eventsFor(tt.before, tt.now) {
+			c := changed(tt.before, tt.now)
+			for _, e := range c.Events {
 				got = append(got, e.Reason+": "+e.Note)
 			}
 			require.Equal(t, tt.want, got)
-			require.Equal(t, len(tt.want) == 0, mayWait(tt.before, tt.now))
+			require.Equal(t, len(tt.want) == 0, c.Collect > 0)
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // Paths of the webhooks of TemplateWebhook.
@@ -32,8 +32,9 @@ const (
 type TemplateWebhook struct {
 	// Reader reads Propagations, ClusterPropagations and WorkloadSpreads.
 	Reader client.Reader
-	// Labels also sets the label keys.FleetTemplate on Deployments and CloneSets, because all objects in a namespace with that label are
-	// templates. An object whose own label is "false" keeps it, and its pods get it too; otherwise a policy of the chart would refuse them.
+	// Labels is true for TemplatePath. The webhook then also sets the label keys.FleetTemplate on Deployments and CloneSets, because all
+	// objects in a namespace with that label are templates. An object whose own label is "false" keeps it, and its pods get it too; otherwise a
+	// policy of the chart would refuse them.
 	Labels bool
 }
 
@@ -41,8 +42,8 @@ var _ admission.Handler = &TemplateWebhook{}
 
 // Handle implements admission.Handler.
 func (w *TemplateWebhook) Handle(ctx context.Context, req admission.Request) admission.Response {
-	is, old := &unstructured.Unstructured{}, &unstructured.Unstructured{}
-	if err := json.Unmarshal(req.Object.Raw, &is.Object); err != nil {
+	object, old := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	if err := json.Unmarshal(req.Object.Raw, &object.Object); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the object: %w", err))
 	}
 	if len(req.OldObject.Raw) > 0 {
@@ -52,24 +53,24 @@ func (w *TemplateWebhook) Handle(ctx context.Context, req admission.Request) adm
 	}
 	response := admission.Allowed("")
 	if w.Labels {
-		if err := labelTemplate(is, old, schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}); err != nil {
+		if err := labelTemplate(object, old, schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}); err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
 		}
-		raw, err := json.Marshal(is.Object)
+		raw, err := json.Marshal(object.Object)
 		if err != nil {
 			return admission.Errored(http.StatusInternalServerError, fmt.Errorf("write the object: %w", err))
 		}
 		response = admission.PatchResponseFromRaw(req.Object.Raw, raw)
 	}
-	if req.Operation != admissionv1.Create || w.Labels && runsHere(is) || metav1.GetControllerOf(is) != nil {
+	if req.Operation != admissionv1.Create || w.Labels && optsOut(object) || metav1.GetControllerOf(object) != nil {
 		return response
 	}
-	placed, err := w.placed(ctx, req, is)
+	placed, err := w.isPlaced(ctx, req, object)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	if !placed {
-		response.Warnings = append(response.Warnings, fmt.Sprintf("nothing on a hub runs this %s: select it in a %s, which places it in member clusters",
+		response.Warnings = append(response.Warnings, fmt.Sprintf("the hub does not run this %s: select it in a %s to place it in member clusters",
 			req.Kind.Kind, sourceOf(req.Namespace)))
 	}
 	return response
@@ -83,36 +84,36 @@ func sourceOf(namespace string) string {
 	return sourceKind
 }
 
-// runsHere reports whether an object opts out of being a template by its own label.
-func runsHere(o metav1.Object) bool { return o.GetLabels()[keys.FleetTemplate] == "false" }
+// optsOut reports whether an object opts out of being a template by its own label.
+func optsOut(o metav1.Object) bool { return o.GetLabels()[keys.FleetTemplate] == "false" }
 
 // labelTemplate labels an object in a namespace of templates. old is empty for a new object. Only Deployments and CloneSets get the label,
 // because their own controllers check it. An existing object that is not a template yet stays as it is.
-func labelTemplate(is, old *unstructured.Unstructured, kind schema.GroupKind) error {
-	if runsHere(is) {
+func labelTemplate(object, old *unstructured.Unstructured, kind schema.GroupKind) error {
+	if optsOut(object) {
 		for _, path := range [][]string{{"spec", "template"}, {"spec", "jobTemplate"}, {"spec", "jobTemplate", "spec", "template"}} {
-			if _, has, _ := unstructured.NestedMap(is.Object, path...); !has {
+			if _, has, _ := unstructured.NestedMap(object.Object, path...); !has {
 				continue
 			}
-			if err := unstructured.SetNestedField(is.Object, "false", append(path, "metadata", "labels", keys.FleetTemplate)...); err != nil {
+			if err := unstructured.SetNestedField(object.Object, "false", append(path, "metadata", "labels", keys.FleetTemplate)...); err != nil {
 				return fmt.Errorf("label the pods: %w", err)
 			}
 		}
 		return nil
 	}
-	_, has := is.GetLabels()[keys.FleetTemplate]
-	may := kind == schema.GroupKind{Group: "apps", Kind: "Deployment"} || kind == schema.GroupKind{Group: appsv1beta1.GroupVersion.Group, Kind: "CloneSet"}
-	if has || !may || old.Object != nil && !scaletarget.Template(old) {
+	_, has := object.GetLabels()[keys.FleetTemplate]
+	checksLabel := kind == schema.GroupKind{Group: "apps", Kind: "Deployment"} || kind == schema.GroupKind{Group: appsv1beta1.GroupVersion.Group, Kind: "CloneSet"}
+	if has || !checksLabel || old.Object != nil && !scaletarget.Template(old) {
 		return nil
 	}
-	if err := unstructured.SetNestedField(is.Object, "true", "metadata", "labels", keys.FleetTemplate); err != nil {
+	if err := unstructured.SetNestedField(object.Object, "true", "metadata", "labels", keys.FleetTemplate); err != nil {
 		return fmt.Errorf("label the object: %w", err)
 	}
 	return nil
 }
 
-// placed reports whether something places an object in clusters.
-func (w *TemplateWebhook) placed(ctx context.Context, req admission.Request, o metav1.Object) (bool, error) {
+// isPlaced reports whether something places an object in clusters.
+func (w *TemplateWebhook) isPlaced(ctx context.Context, req admission.Request, o metav1.Object) (bool, error) {
 	kind := schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}
 	f := namespaced()
 	if req.Namespace == "" {
@@ -123,7 +124,7 @@ func (w *TemplateWebhook) placed(ctx context.Context, req admission.Request, o m
 		return false, err
 	}
 	for _, source := range all {
-		if spec, _ := f.parts(source); selects(spec, kind, o.GetName(), o.GetLabels()) {
+		if spec, _ := f.specAndStatus(source); selects(spec, kind, o.GetName(), o.GetLabels()) {
 			return true, nil
 		}
 	}

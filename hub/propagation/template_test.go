@@ -18,7 +18,7 @@ import (
 )
 
 // reviewTemplate lets a webhook review an object. namespace is "" for cluster-scoped objects, and old is "" for a new object.
-func reviewTemplate(t *testing.T, labels bool, old, is, namespace string) admission.Response {
+func reviewTemplate(t *testing.T, labels bool, old, object, namespace string) admission.Response {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
@@ -45,10 +45,10 @@ func reviewTemplate(t *testing.T, labels bool, old, is, namespace string) admiss
 		return runtime.RawExtension{Raw: out}
 	}
 	var head metav1.TypeMeta
-	require.NoError(t, yaml.Unmarshal([]byte(is), &head))
+	require.NoError(t, yaml.Unmarshal([]byte(object), &head))
 	kind := schema.FromAPIVersionAndKind(head.APIVersion, head.Kind)
 	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		Kind: metav1.GroupVersionKind(kind), Namespace: namespace, Operation: admissionv1.Create, Object: raw(is), OldObject: raw(old),
+		Kind: metav1.GroupVersionKind(kind), Namespace: namespace, Operation: admissionv1.Create, Object: raw(object), OldObject: raw(old),
 	}}
 	if old != "" {
 		req.Operation = admissionv1.Update
@@ -62,17 +62,17 @@ func TestWhatNothingRunsOnAHubIsAWarning(t *testing.T) {
 	t.Parallel()
 	const kruise = "apiVersion: apps.kruise.io/v1beta1\n"
 	for _, tt := range []struct {
-		name, is string
-		inNone   bool
-		warned   string
+		name, object string
+		inNone       bool
+		warned       string
 	}{
-		{"a CloneSet that nothing selects", kruise + "kind: CloneSet\nmetadata: {name: web}", false, "nothing on a hub runs this CloneSet: select it in a Propagation"},
-		{"one that labels select", kruise + "kind: CloneSet\nmetadata: {name: web, labels: {app: placed}}", false, ""},
-		{"a kind that is not selected", kruise + "kind: StatefulSet\nmetadata: {name: placed}", false, "nothing on a hub runs this StatefulSet"},
-		{"a budget", "apiVersion: policy.kruise.io/v1beta1\nkind: PodUnavailableBudget\nmetadata: {name: web}", false, "nothing on a hub runs this PodUnavailableBudget"},
-		{"a SidecarSet", kruise + "kind: SidecarSet\nmetadata: {name: web}", true, "nothing on a hub runs this SidecarSet: select it in a ClusterPropagation"},
-		{"a SidecarSet of which another version is selected", kruise + "kind: SidecarSet\nmetadata: {name: placed}", true, ""},
-		{"what another object makes", kruise + "kind: BroadcastJob\nmetadata: {name: a, ownerReferences: [{apiVersion: v1, kind: X, name: x, uid: x, controller: true}]}", false, ""},
+		{"a CloneSet that nothing selects", kruise + "kind: CloneSet\nmetadata: {name: web}", false, "the hub does not run this CloneSet: select it in a Propagation"},
+		{"a CloneSet that labels select", kruise + "kind: CloneSet\nmetadata: {name: web, labels: {app: placed}}", false, ""},
+		{"a kind that is not selected", kruise + "kind: StatefulSet\nmetadata: {name: placed}", false, "the hub does not run this StatefulSet"},
+		{"a budget", "apiVersion: policy.kruise.io/v1beta1\nkind: PodUnavailableBudget\nmetadata: {name: web}", false, "the hub does not run this PodUnavailableBudget"},
+		{"a SidecarSet", kruise + "kind: SidecarSet\nmetadata: {name: web}", true, "the hub does not run this SidecarSet: select it in a ClusterPropagation"},
+		{"a SidecarSet that is selected in another version", kruise + "kind: SidecarSet\nmetadata: {name: placed}", true, ""},
+		{"an object with a controller", kruise + "kind: BroadcastJob\nmetadata: {name: a, ownerReferences: [{apiVersion: v1, kind: X, name: x, uid: x, controller: true}]}", false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +80,7 @@ func TestWhatNothingRunsOnAHubIsAWarning(t *testing.T) {
 			if tt.inNone {
 				namespace = ""
 			}
-			got := reviewTemplate(t, false, "", tt.is, namespace)
+			got := reviewTemplate(t, false, "", tt.object, namespace)
 			require.Empty(t, got.Patches)
 			if tt.warned == "" {
 				require.Empty(t, got.Warnings)
@@ -97,24 +97,24 @@ func TestWorkloadsOfANamespaceOfTemplates(t *testing.T) {
 	const (
 		deployment = "apiVersion: apps/v1\nkind: Deployment\n"
 		label      = `[{"op":"add","path":"/metadata/labels","value":{"fleet.kruise.io/template":"true"}}]`
-		nothing    = "nothing on a hub runs this "
+		nothing    = "the hub does not run this "
 	)
 	for _, tt := range []struct {
-		name, old, is string
-		patch, warned string
+		name, old, object string
+		patch, warned     string
 	}{
 		{"a Deployment gets the label", "", deployment + "metadata: {name: web}", label, nothing + "Deployment"},
-		{"and so does a CloneSet", "", "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSet\nmetadata: {name: web}", label, nothing + "CloneSet"},
-		{"one that a WorkloadSpread places", "", deployment + "metadata: {name: spread}", label, ""},
-		{"not by one about pods of this cluster", "", deployment + "metadata: {name: here}", label, nothing + "Deployment"},
-		{"one that has it", "", deployment + "metadata: {name: spread, labels: {fleet.kruise.io/template: 'true'}}", "", ""},
+		{"a CloneSet gets the label", "", "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSet\nmetadata: {name: web}", label, nothing + "CloneSet"},
+		{"a Deployment that a WorkloadSpread places gets the label", "", deployment + "metadata: {name: spread}", label, ""},
+		{"a WorkloadSpread for pods of this cluster does not place it", "", deployment + "metadata: {name: here}", label, nothing + "Deployment"},
+		{"a Deployment that has the label", "", deployment + "metadata: {name: spread, labels: {fleet.kruise.io/template: 'true'}}", "", ""},
 		{
-			"one that is replaced without it keeps it", deployment + "metadata: {name: web, labels: {fleet.kruise.io/template: 'true'}}",
+			"a Deployment that is replaced without the label keeps it", deployment + "metadata: {name: web, labels: {fleet.kruise.io/template: 'true'}}",
 			deployment + "metadata: {name: web}", label, "",
 		},
-		{"one that was there without it does not get it", deployment + "metadata: {name: web}", deployment + "metadata: {name: web}", "", ""},
-		{"a StatefulSet has no use for it", "", "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: placed}", "", ""},
-		{"and is not placed by itself", "", "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: web}", "", nothing + "StatefulSet"},
+		{"an existing Deployment without the label does not get it", deployment + "metadata: {name: web}", deployment + "metadata: {name: web}", "", ""},
+		{"a StatefulSet does not get the label", "", "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: placed}", "", ""},
+		{"a StatefulSet that is not selected is not placed", "", "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: web}", "", nothing + "StatefulSet"},
 		{"a Job", "", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: web}", "", nothing + "Job"},
 		{
 			"an own label wins, and its pods have it", "", deployment + "metadata: {name: web, labels: {fleet.kruise.io/template: 'false'}}\nspec: {template: {spec: {}}}",
@@ -129,16 +129,16 @@ func TestWorkloadsOfANamespaceOfTemplates(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := reviewTemplate(t, true, tt.old, tt.is, shop)
+			got := reviewTemplate(t, true, tt.old, tt.object, shop)
 			patch, err := json.Marshal(got.Patches)
 			require.NoError(t, err)
 			if tt.patch == "" {
 				require.Empty(t, got.Patches)
 			} else if len(got.Patches) > 1 { // In any order.
-				var want, is []any
+				var want, actual []any
 				require.NoError(t, json.Unmarshal([]byte(tt.patch), &want))
-				require.NoError(t, json.Unmarshal(patch, &is))
-				require.ElementsMatch(t, want, is)
+				require.NoError(t, json.Unmarshal(patch, &actual))
+				require.ElementsMatch(t, want, actual)
 			} else {
 				require.JSONEq(t, tt.patch, string(patch))
 			}

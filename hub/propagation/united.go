@@ -10,10 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
-// unitedKind is the kind whose dependencies are placed without the objects themselves. Its Propagation follows the clusters of the subsets.
+// unitedKind is the kind whose dependencies are placed without the objects themselves. Package uniteddeployment writes a Propagation for each
+// such object, with the clusters of its subsets.
 func unitedKind() schema.GroupKind {
 	return schema.GroupKind{Group: "apps.kruise.io", Kind: "UnitedDeployment"}
 }
@@ -64,15 +65,15 @@ func serviceName(kind schema.GroupKind, object map[string]any) string {
 	return ""
 }
 
-// changing reports whether pods of an earlier template of a UnitedDeployment may still run in some cluster, so that their dependencies must
-// stay. A cluster that doesn't answer may have such pods.
-func changing(live *unstructured.Unstructured) bool {
+// mayRunOldPods reports whether pods of an earlier template of a UnitedDeployment may still run in some cluster, so that their dependencies
+// must stay. A cluster that doesn't answer may have such pods.
+func mayRunOldPods(live *unstructured.Unstructured) bool {
 	s := under(live.Object, "status")
 	n := func(field string) int64 { value, _ := s[field].(int64); return value }
 	return n("observedGeneration") < live.GetGeneration() || n("updatedReplicas") < n("replicas") || n("staleClusters") > 0
 }
 
-// confirmUnited reads the selected UnitedDeployments again, from the apiserver. The cache doesn't prove that none of them needs something.
+// confirmUnited reads the selected UnitedDeployments again, from the apiserver, since a template that the cache doesn't show yet may need more.
 func (o *observed) confirmUnited(ctx context.Context, live client.Reader) error {
 	o.united = nil
 	for _, s := range o.spec.Selectors {
@@ -89,16 +90,16 @@ func (o *observed) confirmUnited(ctx context.Context, live client.Reader) error 
 // nothing else is selected with them. Admission refuses such a spec.
 func misplaced(spec *fleetv1alpha1.PropagationSpec, kind schema.GroupVersionKind) *problem {
 	switch united := kind.GroupKind() == unitedKind(); {
-	case united && !only(spec):
+	case united && !dependenciesOnly(spec):
 		return &problem{Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed, Message: unitedHasClusters}
-	case !united && only(spec):
+	case !united && dependenciesOnly(spec):
 		return &problem{Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed, Message: onlyUnited}
 	}
 	return nil
 }
 
 const (
-	unitedHasClusters = "a UnitedDeployment has clusters itself: name them in spec.topology.subsets, and set spec.topology.dependencies: Auto " +
-		"for what its pods need"
-	onlyUnited = "with dependencies: Only the objects themselves are not placed, which is for UnitedDeployments: set Auto to place both"
+	unitedHasClusters = "a UnitedDeployment names its own clusters, in spec.topology.subsets: set spec.topology.dependencies: Auto " +
+		"to place what its pods need"
+	onlyUnited = "dependencies: Only is for UnitedDeployments, and does not place the selected objects themselves: set Auto to place both"
 )

@@ -42,7 +42,7 @@ func TestWhatTheSubsetsOfAUnitedDeploymentNeed(t *testing.T) {
 		{"a CloneSet", cloneSets("a"), "", "ConfigMap/a"},
 		{"a Deployment", "deploymentTemplate: {spec: {" + pod + "}}", "", "ServiceAccount/web"},
 		{"a StatefulSet", "statefulSetTemplate: {spec: {serviceName: db, " + pod + "}}", "", "Service/db ServiceAccount/web"},
-		{"one of Kruise", "advancedStatefulSetTemplate: {spec: {serviceName: db, " + pod + "}}", "", "Service/db ServiceAccount/web"},
+		{"a workload of Kruise", "advancedStatefulSetTemplate: {spec: {serviceName: db, " + pod + "}}", "", "Service/db ServiceAccount/web"},
 		{"no template", "", "", ""},
 		{
 			"a container that a subset changes", cloneSets("a"),
@@ -66,8 +66,8 @@ func TestWhatTheSubsetsOfAUnitedDeploymentNeed(t *testing.T) {
 	}
 	var n needs
 	n.add(united(t, cloneSets("a"), ""))
-	budget, is := dependencyKindOf(schema.GroupKind{Group: "policy.kruise.io", Kind: "PodUnavailableBudget"})
-	require.True(t, is)
+	budget, ok := dependencyKindOf(schema.GroupKind{Group: "policy.kruise.io", Kind: "PodUnavailableBudget"})
+	require.True(t, ok)
 	for spec, want := range map[string]bool{
 		"{selector: {matchLabels: {app: web}}}":                                                       true,
 		"{selector: {matchLabels: {app: db}}}":                                                        false,
@@ -84,17 +84,17 @@ func TestPodsOfAFormerTemplateMayRun(t *testing.T) {
 		name, status string
 		want         bool
 	}{
-		{"all are updated", "{observedGeneration: 2, replicas: 3, updatedReplicas: 3}", false},
-		{"there are none", "{observedGeneration: 2}", false},
+		{"all pods are updated", "{observedGeneration: 2, replicas: 3, updatedReplicas: 3}", false},
+		{"there are no pods", "{observedGeneration: 2}", false},
 		{"the hub has not seen the change", "{observedGeneration: 1, replicas: 3, updatedReplicas: 3}", true},
-		{"some are not updated", "{observedGeneration: 2, replicas: 3, updatedReplicas: 2}", true},
+		{"some pods are not updated", "{observedGeneration: 2, replicas: 3, updatedReplicas: 2}", true},
 		{"a cluster does not answer", "{observedGeneration: 2, replicas: 3, updatedReplicas: 3, staleClusters: 1}", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			live := united(t, cloneSets("a"), "")
 			live.Object["status"] = parsed(t, "{status: "+tt.status+"}").Object["status"]
-			require.Equal(t, tt.want, changing(live))
+			require.Equal(t, tt.want, mayRunOldPods(live))
 		})
 	}
 }
@@ -112,7 +112,7 @@ func needingUnited(t *testing.T, live ...*unstructured.Unstructured) *world {
 func TestTheDependenciesOfAUnitedDeploymentArePlacedWithoutIt(t *testing.T) {
 	t.Parallel()
 	w := needingUnited(t, united(t, cloneSets("a"), ""))
-	c := stored(t, configMap("a", "blue"), configMap("b", "blue"))
+	c := clientWith(t, configMap("a", "blue"), configMap("b", "blue"))
 	require.NoError(t, w.observeDependencies(t.Context(), served{simObjects{Reader: c}, []string{"ConfigMap"}}, shop))
 	require.Equal(t, "+a@east +a@west", outcome(plan(w.observed)))
 
@@ -122,7 +122,7 @@ func TestTheDependenciesOfAUnitedDeploymentArePlacedWithoutIt(t *testing.T) {
 
 	w = needingUnited(t, united(t, cloneSets("a"), ""))
 	s := fleetStatus(w)
-	require.Equal(t, "Healthy=True Healthy; Placed=True Placed; Ready=True Ready", conditionsOf(s), "nothing is needed that exists")
+	require.Equal(t, "Healthy=True Healthy; Placed=True Placed; Ready=True Ready", conditionsOf(s), "no dependency is required")
 }
 
 func conditionsOf(s fleetv1alpha1.PropagationStatus) string {
@@ -140,9 +140,9 @@ func TestUnitedDeploymentsAreSelectedForTheirDependenciesOnly(t *testing.T) {
 	t.Parallel()
 	united, other := unitedKind().WithVersion("v1beta1"), configMaps.WithVersion("v1")
 	for _, tt := range []struct {
-		policy fleetv1alpha1.DependencyPolicy
-		kind   schema.GroupVersionKind
-		is     bool
+		policy   fleetv1alpha1.DependencyPolicy
+		kind     schema.GroupVersionKind
+		selected bool
 	}{
 		{fleetv1alpha1.DependenciesOnly, united, true},
 		{fleetv1alpha1.DependenciesAuto, united, false},
@@ -152,7 +152,7 @@ func TestUnitedDeploymentsAreSelectedForTheirDependenciesOnly(t *testing.T) {
 		{"", other, true},
 	} {
 		why := misplaced(&fleetv1alpha1.PropagationSpec{Dependencies: tt.policy}, tt.kind)
-		require.Equal(t, tt.is, why == nil, "%s %s", tt.policy, tt.kind)
+		require.Equal(t, tt.selected, why == nil, "%s %s", tt.policy, tt.kind)
 	}
 }
 
@@ -176,14 +176,14 @@ func TestWhatAUnitedDeploymentNeedsNoMoreStaysUntilItsPodsAreNew(t *testing.T) {
 		lives          int // reads of UnitedDeployments from the apiserver
 	}{
 		{name: "All pods are new.", cached: []*unstructured.Unstructured{done()}, stored: []*unstructured.Unstructured{done()}, want: gone, lives: 1},
-		{name: "Some are not.", cached: []*unstructured.Unstructured{begun}, stored: []*unstructured.Unstructured{done()}, want: kept},
-		{name: "Some are not, and the cache is behind.", cached: []*unstructured.Unstructured{done()}, stored: []*unstructured.Unstructured{begun}, want: kept, lives: 1},
+		{name: "Some pods are old.", cached: []*unstructured.Unstructured{begun}, stored: []*unstructured.Unstructured{done()}, want: kept},
+		{name: "Some pods are old, and the cache is behind.", cached: []*unstructured.Unstructured{done()}, stored: []*unstructured.Unstructured{begun}, want: kept, lives: 1},
 		{name: "The status is older than the template.", cached: []*unstructured.Unstructured{with(9, "metadata", "generation")}, want: kept},
 		{name: "A cluster does not answer.", cached: []*unstructured.Unstructured{with(1, "status", "staleClusters")}, want: kept},
-		{name: "It needs it again, and the cache is behind.", cached: []*unstructured.Unstructured{done()}, stored: []*unstructured.Unstructured{back}, want: kept, lives: 1},
-		{name: "It is gone.", want: gone, lives: 1},
-		{name: "It is gone from the cache only.", stored: []*unstructured.Unstructured{back}, want: kept, lives: 1},
-		{name: "It can't be read.", unread: true, stored: []*unstructured.Unstructured{back}, want: kept},
+		{name: "The UnitedDeployment needs it again, and the cache is behind.", cached: []*unstructured.Unstructured{done()}, stored: []*unstructured.Unstructured{back}, want: kept, lives: 1},
+		{name: "The object is gone.", want: gone, lives: 1},
+		{name: "The UnitedDeployment is only missing from the cache.", stored: []*unstructured.Unstructured{back}, want: kept, lives: 1},
+		{name: "The UnitedDeployment can't be read.", unread: true, stored: []*unstructured.Unstructured{back}, want: kept},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -191,7 +191,7 @@ func TestWhatAUnitedDeploymentNeedsNoMoreStaysUntilItsPodsAreNew(t *testing.T) {
 			w.row("east", "a")
 			w.current = func(row.Want, *fleetv1alpha1.MemberWork) bool { return true }
 			if tt.unread {
-				w.unread = []problem{*notServed(unitedKind().WithVersion("v1beta1"))}
+				w.unreadable = []problem{*notServed(unitedKind().WithVersion("v1beta1"))}
 			}
 			for _, live := range tt.cached {
 				w.deps.add(live)
@@ -244,11 +244,11 @@ func TestTheHubNeedsNoRightsForAUnitedDeployment(t *testing.T) {
 		p          *fleetv1alpha1.Propagation
 		refused    string
 	}{
-		{"The hub.", "hub", owned, ""},
-		{"The hub, for nobody.", "hub", p, `user "hub" may not get uniteddeployments`},
-		{"The hub, for another kind.", "hub", foreign, `user "hub" may not get uniteddeployments`},
-		{"Somebody else.", "nobody", owned, `user "nobody" may not get uniteddeployments`},
-		{"What nobody may.", "hub", wrong, "a UnitedDeployment has clusters itself"},
+		{"The hub, for a Propagation of a UnitedDeployment.", "hub", owned, ""},
+		{"The hub, for a Propagation without an owner.", "hub", p, `user "hub" may not get uniteddeployments`},
+		{"The hub, for a Propagation with an owner of another kind.", "hub", foreign, `user "hub" may not get uniteddeployments`},
+		{"Another user.", "nobody", owned, `user "nobody" may not get uniteddeployments`},
+		{"An invalid spec.", "hub", wrong, "a UnitedDeployment names its own clusters"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -261,5 +261,5 @@ func TestTheHubNeedsNoRightsForAUnitedDeployment(t *testing.T) {
 		})
 	}
 	_, err := (&Webhook[*fleetv1alpha1.Propagation]{Clusters: rules, Mapper: mapper, Kinds: allowedResources()}).ValidateCreate(as(""), owned)
-	require.ErrorContains(t, err, "may not get uniteddeployments", "a hub that does not know its user is nobody")
+	require.ErrorContains(t, err, "may not get uniteddeployments", "a hub without a known username is not recognized")
 }

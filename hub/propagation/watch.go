@@ -20,17 +20,17 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/kindwatch"
 )
 
-// syncing is how often a kind is checked whose objects are being read for the first time.
-const syncing = 500 * time.Millisecond
+// recheckSync is how often to check a kind whose informer has not synced yet.
+const recheckSync = 500 * time.Millisecond
 
 // reasonScope means that the scope of the kind doesn't fit this kind of source.
 const reasonScope = "WrongScope"
 
-// watcher adds the watches of a controller, and forgets objects that are gone.
+// watcher adds the watches of a controller, and forgets sources that are gone.
 type watcher interface {
 	watch(b *builder.Builder) *builder.Builder
 	forget(who client.ObjectKey)
@@ -40,10 +40,10 @@ type watcher interface {
 type watches struct {
 	client.Reader // the cache
 
-	form    form
-	allowed []schema.GroupResource
-	cache   cache.Cache
-	kinds   *kindwatch.Watches
+	sourceType sourceType
+	allowed    []schema.GroupResource
+	cache      cache.Cache
+	kinds      *kindwatch.Watches
 	// sources reads Propagations from the manager's cache. live reads from the apiserver.
 	sources, live client.Reader
 	mapper        meta.RESTMapper
@@ -53,11 +53,11 @@ type watches struct {
 	failing map[string]bool
 }
 
-func newWatches(mgr ctrl.Manager, f form, allowed []schema.GroupResource) (*watches, error) {
-	w := &watches{form: f, allowed: allowed, sources: mgr.GetClient(), live: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(), failing: map[string]bool{}}
+func newWatches(mgr ctrl.Manager, f sourceType, allowed []schema.GroupResource) (*watches, error) {
+	w := &watches{sourceType: f, allowed: allowed, sources: mgr.GetClient(), live: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(), failing: map[string]bool{}}
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true, DefaultWatchErrorHandler: w.failed,
+		DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true, DefaultWatchErrorHandler: w.onWatchError,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make a cache of selected objects: %w", err)
@@ -75,51 +75,51 @@ func (w *watches) Start(ctx context.Context) error {
 }
 
 func (w *watches) watch(b *builder.Builder) *builder.Builder {
-	return b.Watches(w.form.object(), w.form.peers(w.sources)).WatchesRawSource(w.kinds.Source())
+	return b.Watches(w.sourceType.object(), w.sourceType.peerHandler(w.sources)).WatchesRawSource(w.kinds.Source())
 }
 
-func (w *watches) forget(who client.ObjectKey) { w.kinds.Forget(who) }
+func (w *watches) forget(source client.ObjectKey) { w.kinds.Forget(source) }
 
-func (w *watches) follow(who client.ObjectKey, kinds []schema.GroupVersionKind) error {
+func (w *watches) follow(source client.ObjectKey, kinds []schema.GroupVersionKind) error {
 	var known []schema.GroupVersionKind
 	for _, kind := range kinds {
-		switch why, err := w.scope(kind); {
+		switch why, err := w.checkKind(kind); {
 		case err != nil:
 			return err
 		case why == nil:
 			known = append(known, kind)
 		}
 	}
-	return w.kinds.Follow(who, known...) //nolint:wrapcheck // It names the kind.
+	return w.kinds.Follow(source, known...) //nolint:wrapcheck // It names the kind.
 }
 
-// scope returns why objects of a kind can't be selected, or nil.
-func (w *watches) scope(kind schema.GroupVersionKind) (*problem, error) {
+// checkKind returns why objects of a kind can't be selected, or nil.
+func (w *watches) checkKind(kind schema.GroupVersionKind) (*problem, error) {
 	mapping, err := w.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	switch {
-	case err != nil && unservedError(err):
+	case err != nil && isUnservedError(err):
 		return notServed(kind), nil
 	case err != nil:
 		return nil, fmt.Errorf("find the resource of %s: %w", kind, err)
 	case kind.GroupKind() != unitedKind() && !slices.Contains(w.allowed, mapping.Resource.GroupResource()):
 		return &problem{
 			Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed,
-			Message: fmt.Sprintf("this hub places no %s: add them to propagation.kinds of its chart", mapping.Resource.GroupResource()),
+			Message: fmt.Sprintf("this hub does not place %s: add them to propagation.kinds of its chart", mapping.Resource.GroupResource()),
 		}, nil
-	case w.form.namespaced && mapping.Scope.Name() != meta.RESTScopeNameNamespace:
-		return &problem{Kind: kind.Kind, Reason: reasonScope, Message: "its objects are in no namespace: select them in a ClusterPropagation"}, nil
-	case !w.form.namespaced && mapping.Scope.Name() == meta.RESTScopeNameNamespace:
-		return &problem{Kind: kind.Kind, Reason: reasonScope, Message: "its objects are in namespaces: select them in a Propagation there"}, nil
+	case w.sourceType.namespaced && mapping.Scope.Name() != meta.RESTScopeNameNamespace:
+		return &problem{Kind: kind.Kind, Reason: reasonScope, Message: "the kind is cluster-scoped: select it in a ClusterPropagation"}, nil
+	case !w.sourceType.namespaced && mapping.Scope.Name() == meta.RESTScopeNameNamespace:
+		return &problem{Kind: kind.Kind, Reason: reasonScope, Message: "the kind is namespaced: select it in a Propagation in its namespace"}, nil
 	}
 	return nil, nil
 }
 
 // readable asks the apiserver about a kind whose objects are not in the cache yet, or whose watch was refused.
 func (w *watches) readable(ctx context.Context, kind schema.GroupVersionKind) (*problem, error) {
-	if why, err := w.scope(kind); err != nil || why != nil {
+	if why, err := w.checkKind(kind); err != nil || why != nil {
 		return why, err
 	}
-	synced, failing := w.kinds.Synced(kind), w.fails(kind)
+	synced, failing := w.kinds.Synced(kind), w.isFailing(kind)
 	if synced && !failing {
 		return nil, nil
 	}
@@ -131,22 +131,23 @@ func (w *watches) readable(ctx context.Context, kind schema.GroupVersionKind) (*
 	delete(w.failing, kind.String())
 	w.mu.Unlock()
 	if !synced {
-		return nil, expect.NotYetError{Wait: expect.Wait{Count: 1, Example: kind.Kind, Left: syncing}}
+		return nil, expect.NotYetError{Wait: expect.Wait{Count: 1, Example: kind.Kind, Left: recheckSync}}
 	}
 	return nil, nil
 }
 
-func (w *watches) fails(kind schema.GroupVersionKind) bool {
+func (w *watches) isFailing(kind schema.GroupVersionKind) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.failing[kind.String()]
 }
 
-// failed records that the apiserver refused a watch, and enqueues the sources that follow the kind. The cached objects are then out of date.
-func (w *watches) failed(ctx context.Context, r *toolscache.Reflector, err error) {
+// onWatchError records that the apiserver refused a watch, and enqueues the sources that follow the kind. The cached objects are then out
+// of date.
+func (w *watches) onWatchError(ctx context.Context, r *toolscache.Reflector, err error) {
 	toolscache.DefaultWatchErrorHandler(ctx, r, err)
 	name := r.TypeDescription()
-	if !unservedError(err) {
+	if !isUnservedError(err) {
 		return
 	}
 	w.mu.Lock()
@@ -163,30 +164,30 @@ func (w *watches) failed(ctx context.Context, r *toolscache.Reflector, err error
 	}
 }
 
-// selecting returns the keys of the sources that select the old or the new state of an object.
-func (w *watches) selecting(ctx context.Context, was, is client.Object) []client.ObjectKey {
+// selecting returns the keys of the sources that select the old or the new state of an object, or may need it as a dependency.
+func (w *watches) selecting(ctx context.Context, before, after client.Object) []client.ObjectKey {
 	var states []client.Object
-	for _, o := range []client.Object{was, is} {
+	for _, o := range []client.Object{before, after} {
 		if o != nil {
 			states = append(states, o)
 		}
 	}
-	return w.form.selecting(ctx, w.sources, states...)
+	return w.sourceType.selecting(ctx, w.sources, states...)
 }
 
-// selecting returns the keys of the sources in a cache that select one of the states of an object.
-func (f form) selecting(ctx context.Context, r client.Reader, states ...client.Object) []client.ObjectKey {
+// selecting returns the keys of the sources in a cache that select one of the states of an object, or may need it as a dependency.
+func (f sourceType) selecting(ctx context.Context, r client.Reader, states ...client.Object) []client.ObjectKey {
 	if len(states) == 0 {
 		return nil
 	}
 	all, err := f.all(ctx, r, states[0].GetNamespace())
 	if err != nil { // Only before the cache has started, or when the manager stops.
-		ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue those that select an object", "kind", f.kind)
+		ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue the sources that select an object", "kind", f.kind)
 		return nil
 	}
 	var out []client.ObjectKey
 	for _, source := range all {
-		spec, _ := f.parts(source)
+		spec, _ := f.specAndStatus(source)
 		if slices.ContainsFunc(states, func(o client.Object) bool {
 			kind := o.GetObjectKind().GroupVersionKind().GroupKind()
 			return mayNeed(spec, kind) || selects(spec, kind, o.GetName(), o.GetLabels())
@@ -197,12 +198,12 @@ func (f form) selecting(ctx context.Context, r client.Reader, states ...client.O
 	return out
 }
 
-// peers enqueues all other sources in a namespace when one is created, deleted or changes its spec: they may select the same objects.
-func (f form) peers(r client.Reader) handler.EventHandler {
+// peerHandler enqueues all other sources in a namespace when one is created or deleted, or its spec changes: they may select the same objects.
+func (f sourceType) peerHandler(r client.Reader) handler.EventHandler {
 	add := func(ctx context.Context, q kindwatch.Queue, o client.Object) {
 		all, err := f.all(ctx, r, o.GetNamespace())
 		if err != nil { // See selecting.
-			ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue others of the namespace", "kind", f.kind)
+			ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue other sources in the namespace", "kind", f.kind)
 			return
 		}
 		for _, other := range all {
@@ -226,9 +227,9 @@ func (f form) peers(r client.Reader) handler.EventHandler {
 	}
 }
 
-// released enqueues the sources that select the object of a row when the row is created or deleted, regardless of its owner: one of them may
-// take it over. The cache of objects may be behind, so all selectors of the kind count, whatever their labels.
-func (f form) released(r client.Reader) handler.EventHandler {
+// releasedRowHandler enqueues the other sources that may place the object of a row when the row is created or deleted: one of them may take it
+// over. The cache of objects may be behind, so all selectors of the kind count, whatever their labels.
+func (f sourceType) releasedRowHandler(r client.Reader) handler.EventHandler {
 	add := func(ctx context.Context, q kindwatch.Queue, o client.Object) {
 		live := o.(*fleetv1alpha1.MemberWork)
 		namespace, ref := row.ObjectOf(live)
@@ -237,12 +238,12 @@ func (f form) released(r client.Reader) handler.EventHandler {
 		}
 		all, err := f.all(ctx, r, namespace)
 		if err != nil { // See selecting.
-			ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue those that select the object of a row", "kind", f.kind)
+			ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue the sources that select the object of a row", "kind", f.kind)
 			return
 		}
 		kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 		for _, source := range all {
-			spec, _ := f.parts(source)
+			spec, _ := f.specAndStatus(source)
 			if string(source.GetUID()) != live.Spec.Source.UID && (mayNeed(spec, kind) ||
 				slices.ContainsFunc(spec.Selectors, func(s fleetv1alpha1.PropagationSelector) bool {
 					return kindOf(s).GroupKind() == kind && (s.Name == "" || s.Name == ref.Name)

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/kindwatch"
 )
 
 // informers is a cache whose informers may be synced or not.
@@ -48,7 +48,7 @@ func TestAKindThatCantBeReadIsAProblem(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role"))
 	for _, tt := range []struct {
 		name    string
-		form    form
+		form    sourceType
 		kind    schema.GroupVersionKind
 		synced  bool
 		failing bool
@@ -57,21 +57,21 @@ func TestAKindThatCantBeReadIsAProblem(t *testing.T) {
 		wait    bool
 		watched bool
 	}{
-		{name: "one that is read", kind: configMap, synced: true, watched: true},
-		{name: "one that is being read", kind: configMap, wait: true, watched: true},
-		{name: "one that may not be read", kind: configMap, answer: refused, reason: fleetv1alpha1.ReasonForbidden, watched: true},
-		{name: "one that may not be read any more", kind: configMap, synced: true, failing: true, answer: refused, reason: fleetv1alpha1.ReasonForbidden, watched: true},
+		{name: "a synced kind", kind: configMap, synced: true, watched: true},
+		{name: "a kind that is being read", kind: configMap, wait: true, watched: true},
+		{name: "a forbidden kind", kind: configMap, answer: refused, reason: fleetv1alpha1.ReasonForbidden, watched: true},
+		{name: "a kind that is no longer allowed", kind: configMap, synced: true, failing: true, answer: refused, reason: fleetv1alpha1.ReasonForbidden, watched: true},
 		{
-			name: "one that is not served any more", kind: configMap, synced: true, failing: true,
+			name: "a kind that is no longer served", kind: configMap, synced: true, failing: true,
 			answer: apierrors.NewGenericServerResponse(404, "list", schema.GroupResource{}, "", "", 0, true), reason: fleetv1alpha1.ReasonKindNotServed, watched: true,
 		},
-		{name: "one that can be read again", kind: configMap, synced: true, failing: true, watched: true},
-		{name: "one that nobody serves", kind: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "None"}, synced: true, reason: fleetv1alpha1.ReasonKindNotServed},
+		{name: "a kind that can be read again", kind: configMap, synced: true, failing: true, watched: true},
+		{name: "an unknown kind", kind: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "None"}, synced: true, reason: fleetv1alpha1.ReasonKindNotServed},
 		{name: "another version", kind: schema.GroupVersionKind{Group: "g", Version: "v2", Kind: "Class"}, form: clusterScoped(), reason: fleetv1alpha1.ReasonKindNotServed},
-		{name: "one that the hub does not place", kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, synced: true, reason: fleetv1alpha1.ReasonKindNotAllowed},
-		{name: "one without namespaces in a Propagation", kind: class, synced: true, reason: reasonScope},
-		{name: "one with namespaces in a ClusterPropagation", kind: configMap, form: clusterScoped(), synced: true, reason: reasonScope},
-		{name: "one without in a ClusterPropagation", kind: class, form: clusterScoped(), synced: true, watched: true},
+		{name: "a kind that the hub does not place", kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, synced: true, reason: fleetv1alpha1.ReasonKindNotAllowed},
+		{name: "a cluster-scoped kind in a Propagation", kind: class, synced: true, reason: reasonScope},
+		{name: "a namespaced kind in a ClusterPropagation", kind: configMap, form: clusterScoped(), synced: true, reason: reasonScope},
+		{name: "a cluster-scoped kind in a ClusterPropagation", kind: class, form: clusterScoped(), synced: true, watched: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +85,7 @@ func TestAKindThatCantBeReadIsAProblem(t *testing.T) {
 				},
 			}).Build()
 			w := &watches{
-				form: f, mapper: mapper, live: live, failing: map[string]bool{tt.kind.String(): tt.failing},
+				sourceType: f, mapper: mapper, live: live, failing: map[string]bool{tt.kind.String(): tt.failing},
 				allowed: []schema.GroupResource{{Resource: "configmaps"}, {Group: "g", Resource: "classes"}},
 				kinds:   kindwatch.New(&informers{synced: tt.synced}, func(context.Context, client.Object, client.Object) []client.ObjectKey { return nil }),
 			}
@@ -97,7 +97,7 @@ func TestAKindThatCantBeReadIsAProblem(t *testing.T) {
 			require.Equal(t, tt.wait, errors.As(err, &notYet))
 			if tt.reason == "" {
 				require.Nil(t, why)
-				require.False(t, w.fails(tt.kind))
+				require.False(t, w.isFailing(tt.kind))
 				return
 			}
 			require.NotNil(t, why)
@@ -124,7 +124,7 @@ func TestWhomAChangeConcerns(t *testing.T) {
 	web, plain := objectOf(t, configMap("b", "blue")).live, objectOf(t, configMap("b", "blue")).live
 	plain.SetLabels(nil)
 	require.Equal(t, []string{"shop/labels", "shop/name"}, names(f.selecting(t.Context(), c, objectOf(t, configMap("a", "blue")).live)))
-	require.Equal(t, []string{"shop/labels"}, names(f.selecting(t.Context(), c, web, plain)), "who selected it before")
+	require.Equal(t, []string{"shop/labels"}, names(f.selecting(t.Context(), c, web, plain)), "sources that selected it before")
 	require.Empty(t, f.selecting(t.Context(), c, plain))
 
 	auto := propagation("auto", labelled("db"))
@@ -132,33 +132,33 @@ func TestWhomAChangeConcerns(t *testing.T) {
 	needing := fake.NewClientBuilder().WithScheme(scheme).WithObjects(auto.DeepCopy(), db.DeepCopy()).Build()
 	require.Equal(t, []string{"shop/auto"}, names(f.selecting(t.Context(), needing, plain)), "a pod template may need it")
 	plain.SetKind("Game")
-	require.Empty(t, f.selecting(t.Context(), needing, plain), "no pod template names it")
+	require.Empty(t, f.selecting(t.Context(), needing, plain), "an object that no pod template names")
 
 	w := newWorld(t, "east")
 	w.row("east", "a")
 	live := w.Rows["east/"+rowName("a")]
 	queued := func() (out []string) {
-		for _, r := range handled(live, nil, f.released(c)) {
+		for _, r := range requestsFor(live, nil, f.releasedRowHandler(c)) {
 			out = append(out, r.String())
 		}
 		return out
 	}
-	require.ElementsMatch(t, []string{"shop/labels", "shop/name", "shop/db"}, queued(), "all that may select it, whatever its labels are")
+	require.ElementsMatch(t, []string{"shop/labels", "shop/name", "shop/db"}, queued(), "all sources that may select it, whatever its labels are")
 	live.Spec.Object.Kind = "Service"
-	require.Equal(t, []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(auto)}}, handled(live, nil, f.released(needing)), "a pod template may need it")
+	require.Equal(t, []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(auto)}}, requestsFor(live, nil, f.releasedRowHandler(needing)), "a pod template may need it")
 	live.Spec.Object.Kind = "ConfigMap"
 	live.Spec.Source.UID = "name"
-	require.ElementsMatch(t, []string{"shop/labels", "shop/db"}, queued(), "but not the source, which has a handler of its own")
+	require.ElementsMatch(t, []string{"shop/labels", "shop/db"}, queued(), "the source itself has another handler")
 	live.Spec.Object, live.Spec.Source.APIVersion, live.Spec.Source.Kind, live.Spec.Source.Name, live.Spec.Source.UID = nil, "v1", "ConfigMap", "a", "cm"
-	require.ElementsMatch(t, []string{"shop/labels", "shop/name", "shop/db"}, queued(), "also of another kind of source")
+	require.ElementsMatch(t, []string{"shop/labels", "shop/name", "shop/db"}, queued(), "rows of another kind of source too")
 	live.Spec.Source.Namespace = ""
 	require.Empty(t, queued())
 
 	var peers []string
 	edited := labels.DeepCopy()
 	edited.Generation = 2
-	require.Empty(t, handled(labels, labels.DeepCopy(), f.peers(c)), "its status concerns none")
-	for _, r := range handled(labels, edited, f.peers(c)) {
+	require.Empty(t, requestsFor(labels, labels.DeepCopy(), f.peerHandler(c)), "a change of its status concerns no other source")
+	for _, r := range requestsFor(labels, edited, f.peerHandler(c)) {
 		peers = append(peers, r.String())
 	}
 	require.ElementsMatch(t, []string{"shop/name", "shop/db"}, peers)

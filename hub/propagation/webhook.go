@@ -25,7 +25,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/propagation/override"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // Webhook validates Propagations or ClusterPropagations, depending on T. It is safe for concurrent use.
@@ -55,12 +55,12 @@ func (w *Webhook[T]) ValidateCreate(ctx context.Context, o T) (admission.Warning
 
 // ValidateUpdate implements admission.Validator. It requires no permission for what the old object already has.
 func (w *Webhook[T]) ValidateUpdate(ctx context.Context, old, o T) (admission.Warnings, error) {
-	was, _ := webhookSpec(old)
-	is, _ := webhookSpec(o)
-	if !o.GetDeletionTimestamp().IsZero() || apiequality.Semantic.DeepEqual(was, is) {
+	oldSpec, _ := webhookSpec(old)
+	newSpec, _ := webhookSpec(o)
+	if !o.GetDeletionTimestamp().IsZero() || apiequality.Semantic.DeepEqual(oldSpec, newSpec) {
 		return nil, nil
 	}
-	return w.validate(ctx, was, o)
+	return w.validate(ctx, oldSpec, o)
 }
 
 // ValidateDelete implements admission.Validator.
@@ -74,37 +74,37 @@ func webhookSpec(o client.Object) (spec *fleetv1alpha1.PropagationSpec, kind str
 	return &o.(*fleetv1alpha1.Propagation).Spec, sourceKind
 }
 
-func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.PropagationSpec, o T) (admission.Warnings, error) {
+func (w *Webhook[T]) validate(ctx context.Context, oldSpec *fleetv1alpha1.PropagationSpec, o T) (admission.Warnings, error) {
 	spec, kind := webhookSpec(o)
 	gvk, root := fleetv1alpha1.GroupVersion.WithKind(kind), field.NewPath("spec")
 	if faults := validateSpec(spec, root); len(faults) > 0 {
 		return nil, admit.Invalid(gvk, o.GetName(), faults)
 	}
-	if own, err := w.writesItself(ctx, o); own || err != nil {
+	if own, err := w.writtenByHub(ctx, o); own || err != nil {
 		return nil, err
 	}
 	var faults field.ErrorList
-	warnings := warnOfShares(spec, root.Child("replicas"))
-	auto := depends(spec)
-	more := auto && was.Dependencies != spec.Dependencies // Another selector may bring more dependencies too.
-	// A change to what is sent, or to more clusters, affects all objects.
-	other := widens(was, spec) || !apiequality.Semantic.DeepEqual(was.Overrides, spec.Overrides) || !apiequality.Semantic.DeepEqual(was.Apply, spec.Apply) ||
-		!apiequality.Semantic.DeepEqual(was.Replicas, spec.Replicas)
+	warnings := warnAboutShares(spec, root.Child("replicas"))
+	auto := placesDependencies(spec)
+	checkDependencies := auto && oldSpec.Dependencies != spec.Dependencies // Another selector may bring more dependencies too.
+	// A change to what is sent, or sending it to more clusters, affects all objects.
+	affectsAll := widens(oldSpec, spec) || !apiequality.Semantic.DeepEqual(oldSpec.Overrides, spec.Overrides) ||
+		!apiequality.Semantic.DeepEqual(oldSpec.Apply, spec.Apply) || !apiequality.Semantic.DeepEqual(oldSpec.Replicas, spec.Replicas)
 	for i := range spec.Selectors {
 		s := &spec.Selectors[i]
-		if !other && slices.ContainsFunc(was.Selectors, func(old fleetv1alpha1.PropagationSelector) bool {
+		if !affectsAll && slices.ContainsFunc(oldSpec.Selectors, func(old fleetv1alpha1.PropagationSelector) bool {
 			return apiequality.Semantic.DeepEqual(&old, s)
 		}) {
 			continue
 		}
-		more = auto
+		checkDependencies = auto
 		refused, warned, err := w.validateSelector(ctx, o.GetNamespace(), s, root.Child("selectors").Index(i))
 		if err != nil {
 			return nil, err
 		}
 		faults, warnings = append(faults, refused...), append(warnings, warned...)
 	}
-	if more {
+	if checkDependencies {
 		refused, err := w.validateDependencies(ctx, o.GetNamespace(), root.Child("dependencies"))
 		if err != nil {
 			return nil, err
@@ -112,7 +112,7 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 		faults = append(faults, refused...)
 	}
 	clusters := placement.Selected(spec.Clusters)
-	refused, warned, err := w.Clusters.ValidateAs(ctx, o.GetNamespace(), placement.Selected(was.Clusters).Where(), clusters.Where(), placement.Words{
+	refused, warned, err := w.Clusters.ValidateAs(ctx, o.GetNamespace(), placement.Selected(oldSpec.Clusters).Where(), clusters.Where(), placement.Words{
 		At: clusters.At(root.Child("clusters")), Gets: "it gets the objects", Wait: "objects wait",
 	})
 	if err != nil {
@@ -122,20 +122,20 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 }
 
 // widens reports whether more clusters may get the objects.
-func widens(was, is *fleetv1alpha1.PropagationSpec) bool {
-	old, now := was.Clusters, is.Clusters
+func widens(oldSpec, newSpec *fleetv1alpha1.PropagationSpec) bool {
+	old, now := oldSpec.Clusters, newSpec.Clusters
 	lacks := func(all, some []string) bool {
 		return slices.ContainsFunc(some, func(name string) bool { return !slices.Contains(all, name) })
 	}
-	tolerates := slices.ContainsFunc(is.Tolerations, func(t fleetv1alpha1.ClusterToleration) bool {
-		return !slices.ContainsFunc(was.Tolerations, func(o fleetv1alpha1.ClusterToleration) bool { return apiequality.Semantic.DeepEqual(o, t) })
+	tolerates := slices.ContainsFunc(newSpec.Tolerations, func(t fleetv1alpha1.ClusterToleration) bool {
+		return !slices.ContainsFunc(oldSpec.Tolerations, func(o fleetv1alpha1.ClusterToleration) bool { return apiequality.Semantic.DeepEqual(o, t) })
 	})
 	return tolerates || now.All && !old.All || lacks(now.Excluded, old.Excluded) ||
 		now.Selector != nil && !old.All && !apiequality.Semantic.DeepEqual(old.Selector, now.Selector) || !old.All && lacks(old.Names, now.Names)
 }
 
-// writesItself reports whether the hub itself writes the Propagation of a UnitedDeployment.
-func (w *Webhook[T]) writesItself(ctx context.Context, o T) (bool, error) {
+// writtenByHub reports whether the hub itself writes the Propagation of a UnitedDeployment.
+func (w *Webhook[T]) writtenByHub(ctx context.Context, o T) (bool, error) {
 	owner := metav1.GetControllerOf(o)
 	if w.Self == "" || owner == nil || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() != unitedKind() {
 		return false, nil
@@ -153,7 +153,7 @@ func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.E
 	for i, s := range spec.Selectors {
 		at := root.Child("selectors").Index(i)
 		if _, err := schema.ParseGroupVersion(s.APIVersion); err != nil || strings.HasPrefix(s.APIVersion, "/") {
-			faults = append(faults, field.Invalid(at.Child("apiVersion"), s.APIVersion, "an apiVersion is group/version, or v1 for the core group"))
+			faults = append(faults, field.Invalid(at.Child("apiVersion"), s.APIVersion, "must be group/version, or v1 for the core group"))
 		}
 		if s.Name != "" {
 			for _, why := range validate.IsPathSegmentName(s.Name) {
@@ -166,7 +166,7 @@ func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.E
 			faults = append(faults, field.Forbidden(at.Child("kind"), why.Message))
 		}
 	}
-	if only(spec) {
+	if dependenciesOnly(spec) {
 		faults = append(faults, validateOnly(spec, root)...)
 	}
 	faults = append(faults, placement.Selected(spec.Clusters).Validate(root.Child("clusters"))...)
@@ -188,12 +188,12 @@ func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.E
 func validateOnly(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	if spec.Replicas != nil {
-		faults = append(faults, field.Forbidden(root.Child("replicas"), "with dependencies: Only no workload is placed whose replicas could be divided"))
+		faults = append(faults, field.Forbidden(root.Child("replicas"), "dependencies: Only places no workloads, so there are no replicas to divide"))
 	}
 	for i, o := range spec.Overrides {
 		if o.Kind == unitedKind().Kind {
 			faults = append(faults, field.Forbidden(root.Child("overrides").Index(i).Child("kind"),
-				"with dependencies: Only no UnitedDeployment is placed: change it by the patches of its subsets"))
+				"dependencies: Only does not place the UnitedDeployment: use the patches of its subsets instead"))
 		}
 	}
 	return faults
@@ -215,12 +215,12 @@ func (w *Webhook[T]) validateSelector(
 	var resources []schema.GroupResource
 	if err == nil {
 		resources = []schema.GroupResource{mapping.Resource.GroupResource()}
-		if inNone := mapping.Scope.Name() != meta.RESTScopeNameNamespace; inNone && namespace != "" {
+		if isClusterScoped := mapping.Scope.Name() != meta.RESTScopeNameNamespace; isClusterScoped && namespace != "" {
 			return field.ErrorList{field.Forbidden(at.Child("kind"), fmt.Sprintf(
-				"objects of kind %s are in no namespace: select them in a ClusterPropagation", s.Kind))}, nil, nil
-		} else if !inNone && namespace == "" {
+				"kind %s is cluster-scoped: select it in a ClusterPropagation", s.Kind))}, nil, nil
+		} else if !isClusterScoped && namespace == "" {
 			return field.ErrorList{field.Forbidden(at.Child("kind"), fmt.Sprintf(
-				"objects of kind %s are in namespaces: select them in a Propagation in theirs", s.Kind))}, nil, nil
+				"kind %s is namespaced: select it in a Propagation in its namespace", s.Kind))}, nil, nil
 		}
 	} else if kind.GroupKind() == unitedKind() {
 		resources = []schema.GroupResource{{Group: unitedKind().Group, Resource: "uniteddeployments"}}
@@ -233,7 +233,7 @@ func (w *Webhook[T]) validateSelector(
 	}
 	if kind.GroupKind() != unitedKind() && (len(resources) == 0 || !slices.Contains(w.Kinds, resources[0])) {
 		return field.ErrorList{field.Forbidden(at.Child("kind"), fmt.Sprintf(
-			"this hub places no objects of kind %s: its administrator can add their resource to propagation.kinds of chart flotilla-hub",
+			"this hub does not place objects of kind %s: its administrator can add the resource to propagation.kinds of chart flotilla-hub",
 			kind.GroupKind()))}, nil, nil
 	}
 	for _, r := range resources {
@@ -263,7 +263,7 @@ func (w *Webhook[T]) validateDependencies(ctx context.Context, namespace string,
 	if err != nil || why == "" {
 		return nil, err
 	}
-	return field.ErrorList{field.Forbidden(at, why+"; without it select single objects, with dependencies: Off")}, nil
+	return field.ErrorList{field.Forbidden(at, why+"; otherwise select objects one by one, with dependencies: Off")}, nil
 }
 
 // RefusesDependencies checks whether the user of the request may read and create all objects in a namespace that could be dependencies. It
@@ -301,11 +301,11 @@ func refusesUser(
 		if what.Name == "" {
 			which = r.String()
 		}
-		where := "in all namespaces"
+		where := "at the cluster scope"
 		if namespace != "" {
 			where = "in namespace " + namespace
 		}
-		return fmt.Sprintf("user %q may not %s %s %s: who places objects in clusters needs that right here, and the one to create them",
+		return fmt.Sprintf("user %q may not %s %s %s: placing objects in clusters requires permission to read and create them here",
 			user, what.Verb, which, where), nil
 	}
 	return "", nil
@@ -318,11 +318,11 @@ func refusesKind(kind schema.GroupKind) string {
 	}
 	switch kind {
 	case schema.GroupKind{Kind: "Namespace"}:
-		return "a hub creates no namespaces: the administrator of a member does"
+		return "a hub does not create namespaces: the administrator of a member does"
 	case schema.GroupKind{Group: "apps.kruise.io", Kind: "WorkloadSpread"}:
-		return "a WorkloadSpread has clusters itself: name them in spec.subsets"
+		return "a WorkloadSpread names its own clusters, in spec.subsets"
 	case schema.GroupKind{Group: "apps.kruise.io", Kind: "ResourceDistribution"}:
-		return "a ResourceDistribution has clusters itself: name them in spec.targets.clusters"
+		return "a ResourceDistribution names its own clusters, in spec.targets.clusters"
 	}
 	return ""
 }
@@ -331,27 +331,27 @@ func refusesKind(kind schema.GroupKind) string {
 func (w *Webhook[T]) runsHere(ctx context.Context, namespace string, kind schema.GroupVersionKind, s *fleetv1alpha1.PropagationSelector) string {
 	workloads := []string{"DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "Pod"}
 	group := kind.GroupKind()
-	if w.inTemplates(ctx, namespace) {
+	if w.isTemplateNamespace(ctx, namespace) {
 		return ""
 	}
 	switch {
 	case group == unitedKind(): // It is not placed.
 	case group == schema.GroupKind{Group: "apps", Kind: "Deployment"}, w.LocalMember && group == schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}:
-		if w.templates(ctx, namespace, kind, s) {
+		if w.allTemplates(ctx, namespace, kind, s) {
 			return ""
 		}
-		return fmt.Sprintf("a %s runs in the hub's own cluster too, where its controller does: create it with label %s: \"true\" if it is to run "+
+		return fmt.Sprintf("a %s also runs in the hub's own cluster if its controller does: create it with label %s: \"true\" to run it "+
 			"in members only", kind.Kind, keys.FleetTemplate)
 	case w.LocalMember && kind.Group == "apps.kruise.io",
 		slices.Contains([]string{"", "apps", "batch"}, kind.Group) && slices.Contains(workloads, kind.Kind):
-		return fmt.Sprintf("a %s takes effect in the hub's own cluster too, where its controller runs, and no label prevents that", kind.Kind)
+		return fmt.Sprintf("a %s also takes effect in the hub's own cluster if its controller runs there, and no label prevents that", kind.Kind)
 	}
 	return ""
 }
 
-// inTemplates reports whether a namespace has the label for templates, so that no pods run in it. It returns false if the namespace can't be
+// isTemplateNamespace reports whether a namespace has the label for templates, so that no pods run in it. It returns false if the namespace can't be
 // read.
-func (w *Webhook[T]) inTemplates(ctx context.Context, namespace string) bool {
+func (w *Webhook[T]) isTemplateNamespace(ctx context.Context, namespace string) bool {
 	if namespace == "" {
 		return false
 	}
@@ -361,9 +361,9 @@ func (w *Webhook[T]) inTemplates(ctx context.Context, namespace string) bool {
 	return err == nil && ns.Labels[keys.FleetTemplate] == "true"
 }
 
-// templates reports whether all selected objects have the label of a template. It is true if there are no objects yet, and false if they
+// allTemplates reports whether all selected objects have the label of a template. It is true if there are no objects yet, and false if they
 // can't be read.
-func (w *Webhook[T]) templates(ctx context.Context, namespace string, kind schema.GroupVersionKind, s *fleetv1alpha1.PropagationSelector) bool {
+func (w *Webhook[T]) allTemplates(ctx context.Context, namespace string, kind schema.GroupVersionKind, s *fleetv1alpha1.PropagationSelector) bool {
 	if s.Name != "" {
 		one := &metav1.PartialObjectMetadata{}
 		one.SetGroupVersionKind(kind)
@@ -384,8 +384,8 @@ func (w *Webhook[T]) templates(ctx context.Context, namespace string, kind schem
 	return err == nil && len(list.Items) == 0
 }
 
-// ParseKinds parses resources such as deployments.apps, as they appear in flags. It refuses resources that are never placed, wherever the
-// hub's permissions come from.
+// ParseKinds parses resources such as deployments.apps, as they appear in flags. It refuses resources that are never placed, even if something
+// other than the chart grants the hub permission for them.
 func ParseKinds(names []string) ([]schema.GroupResource, error) {
 	kinds, err := link.ParseResources(names)
 	if err != nil {

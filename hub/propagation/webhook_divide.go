@@ -29,7 +29,7 @@ func validateDivision(spec *fleetv1alpha1.PropagationSpec, root *field.Path) fie
 		for j, p := range o.Patches {
 			if p.Path == "/spec" || p.Path == "/spec/replicas" {
 				faults = append(faults, field.Forbidden(root.Child("overrides").Index(i).Child("patches").Index(j).Child("path"),
-					p.Path+": replicas divides the replicas: give the clusters shares, or restrict the override to another kind"))
+					p.Path+": the Propagation divides the replicas: give the clusters shares, or restrict the override to another kind"))
 			}
 		}
 	}
@@ -38,14 +38,14 @@ func validateDivision(spec *fleetv1alpha1.PropagationSpec, root *field.Path) fie
 	}
 	apply := root.Child("apply")
 	for i, path := range spec.Apply.Ignore {
-		if ofReplicas(path) {
+		if ignoresReplicas(path) {
 			faults = append(faults, field.Forbidden(apply.Child("ignore").Index(i),
-				path+": replicas divides the replicas, and a member can't leave them to others: remove one of the two"))
+				path+": the Propagation divides the replicas, so a member can't leave them to others: remove this path, or its spec.replicas"))
 		}
 	}
 	if spec.Apply.Adoption == fleetv1alpha1.AdoptOwnFields {
 		faults = append(faults, field.Forbidden(apply.Child("adoption"),
-			"OwnFields leaves replicas to others that own them, and replicas divides them: choose Full or IfEqual, or remove replicas"))
+			"OwnFields leaves replicas to other owners, but spec.replicas divides them: choose Full or IfEqual, or remove spec.replicas"))
 	}
 	return faults
 }
@@ -62,7 +62,7 @@ func validateShares(r *fleetv1alpha1.PropagationReplicas, at *field.Path) field.
 				faults = append(faults, field.Invalid(path, name, why))
 			}
 			if before, twice := first[name]; twice {
-				faults = append(faults, field.Invalid(path, name, fmt.Sprintf("shares[%d] has it too, and the first one holds: remove %s from one", before, name)))
+				faults = append(faults, field.Invalid(path, name, fmt.Sprintf("shares[%d] lists it too, and the first one counts: remove %s from one of them", before, name)))
 				continue
 			}
 			first[name] = i
@@ -71,13 +71,13 @@ func validateShares(r *fleetv1alpha1.PropagationReplicas, at *field.Path) field.
 			metav1validation.LabelSelectorValidationOptions{}, at.Index(i).Child("clusterSelector"))...)
 	}
 	if !weighs {
-		faults = append(faults, field.Invalid(at, "weight: 0", "with no weight above 0 no cluster gets replicas: give one of them a weight"))
+		faults = append(faults, field.Invalid(at, "weight: 0", "no cluster gets replicas if all weights are 0: give at least one a weight"))
 	}
 	return faults
 }
 
-// warnOfShares warns about clusters that are selected by name and in no share, and about clusters in a share that are not selected.
-func warnOfShares(spec *fleetv1alpha1.PropagationSpec, at *field.Path) admission.Warnings {
+// warnAboutShares warns about clusters that are selected by name and in no share, and about clusters in a share that are not selected.
+func warnAboutShares(spec *fleetv1alpha1.PropagationSpec, at *field.Path) admission.Warnings {
 	if !divides(spec) || len(spec.Replicas.Shares) == 0 || len(spec.Clusters.Names) == 0 {
 		return nil
 	}
@@ -98,10 +98,10 @@ func warnOfShares(spec *fleetv1alpha1.PropagationSpec, at *field.Path) admission
 	}
 	var out admission.Warnings
 	if len(unknown) > 0 {
-		out = append(out, fmt.Sprintf("%s: not in clusters.names, so without effect: %s", at.Child("shares"), strings.Join(unknown, ", ")))
+		out = append(out, fmt.Sprintf("%s: clusters not in clusters.names have no effect: %s", at.Child("shares"), strings.Join(unknown, ", ")))
 	}
 	if len(without) > 0 {
-		out = append(out, fmt.Sprintf("%s: in no share, so objects have no replicas there: %s", at.Child("shares"), strings.Join(without, ", ")))
+		out = append(out, fmt.Sprintf("%s: clusters in no share get no replicas: %s", at.Child("shares"), strings.Join(without, ", ")))
 	}
 	return out
 }

@@ -64,7 +64,7 @@ func TestIntegrationWhoMayPlaceWhat(t *testing.T) {
 		}
 		p.Spec.Selectors = []fleetv1alpha1.PropagationSelector{selector}
 		p.Spec.Clusters.All = true
-		warnings, err := w.ValidateCreate(by(t, user), p)
+		warnings, err := w.ValidateCreate(asUser(t, user), p)
 		if len(warnings) > 0 {
 			return warnings[0], err
 		}
@@ -72,18 +72,18 @@ func TestIntegrationWhoMayPlaceWhat(t *testing.T) {
 	}
 	user := namespace + "-user"
 	require.Eventually(t, func() bool { _, err := ask(user, "v1", "ConfigMap", "web"); return err == nil }, testenv.Long, testenv.Poll,
-		"the rights take effect")
+		"the permissions take effect")
 	for _, tc := range []struct {
 		name, user, apiVersion, kind, object string
 		refused, warned                      string
 	}{
-		{name: "somebody else", user: namespace + "-other", apiVersion: "v1", kind: "ConfigMap", object: "web", refused: "may not get configmaps web"},
+		{name: "another user", user: namespace + "-other", apiVersion: "v1", kind: "ConfigMap", object: "web", refused: "may not get configmaps web"},
 		{name: "another name", user: user, apiVersion: "v1", kind: "ConfigMap", object: "other", refused: "may not get configmaps other"},
 		{name: "all", user: user, apiVersion: "v1", kind: "ConfigMap", refused: "may not list configmaps in namespace " + namespace},
-		{name: "templates by labels", user: user, apiVersion: "apps/v1", kind: "Deployment"},
+		{name: "templates selected by labels", user: user, apiVersion: "apps/v1", kind: "Deployment"},
 		{name: "a Deployment that may not be read", user: user, apiVersion: "apps/v1", kind: "Deployment", object: "web", refused: "may not get deployments.apps web"},
-		{name: "what is in no namespace", user: user, apiVersion: "v1", kind: "PersistentVolume", object: "web", refused: "are in no namespace: select them in a ClusterPropagation"},
-		{name: "a kind that is not listed", user: user, apiVersion: "v1", kind: "Service", object: "web", refused: "this hub places no objects of kind Service"},
+		{name: "a cluster-scoped kind", user: user, apiVersion: "v1", kind: "PersistentVolume", object: "web", refused: "is cluster-scoped: select it in a ClusterPropagation"},
+		{name: "a kind that is not listed", user: user, apiVersion: "v1", kind: "Service", object: "web", refused: "this hub does not place objects of kind Service"},
 		{name: "a kind that is not served", user: user, apiVersion: "example.com/v1", kind: "Gadget", object: "web", refused: "may not get gadgets.example.com web"},
 		{name: "a version that is not served", user: user, apiVersion: "v9", kind: "ConfigMap", object: "web", warned: "this hub does not serve ConfigMap in version v9"},
 	} {
@@ -101,5 +101,5 @@ func TestIntegrationWhoMayPlaceWhat(t *testing.T) {
 	require.NoError(t, s.Create(t.Context(), plain))
 	warned, err := ask(user, "apps/v1", "Deployment", "")
 	require.NoError(t, err)
-	require.Contains(t, warned, "runs in the hub's own cluster too")
+	require.Contains(t, warned, "also runs in the hub's own cluster")
 }

@@ -60,8 +60,8 @@ func member(name string) *fleetv1alpha1.MemberCluster {
 	}
 }
 
-// tell returns the reasons of problems, with their locations.
-func tell(all []problem) string {
+// formatProblems returns the reasons of problems, with their locations.
+func formatProblems(all []problem) string {
 	lines := make([]string, 0, len(all))
 	for _, p := range all {
 		lines = append(lines, fmt.Sprintf("%s/%s/%s:%s", p.Cluster, p.Kind, p.Name, p.Reason))

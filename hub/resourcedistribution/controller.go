@@ -9,7 +9,6 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
 // sourceKind is the kind of the objects that this controller reconciles, and of their slices.
@@ -44,15 +43,12 @@ func Kind(options Options) placement.Kind[*observed, planned, appsv1beta1.Resour
 			return observe(ctx, c, key, options)
 		},
 		Plan: plan,
-		Status: func(o *observed, p planned, a placement.Result, now time.Time) (was, is appsv1beta1.ResourceDistributionStatus) {
+		Status: func(o *observed, p planned, a placement.Summary, now time.Time) (before, after appsv1beta1.ResourceDistributionStatus) {
 			return o.rd.Status, status(o, p, a, now)
 		},
-		Collect: func(was, is appsv1beta1.ResourceDistributionStatus) time.Duration {
-			return placement.Wait(mayWait(was, is))
-		},
-		Events: func(o *observed, was, is appsv1beta1.ResourceDistributionStatus) []event.Event {
+		Change: func(o *observed, before, after appsv1beta1.ResourceDistributionStatus) placement.Change {
 			head := resourceOf(o.rd)
-			return eventsFor(o.rd.Generation, head.Kind+" "+head.Name, was, is)
+			return changed(o.rd.Generation, head.Kind+" "+head.Name, before, after)
 		},
 		Rows: emptied,
 	}

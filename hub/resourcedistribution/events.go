@@ -1,11 +1,13 @@
 package resourcedistribution
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // Reasons of events on a ResourceDistribution of a hub. Events for failures have the type of the condition as their reason.
@@ -18,25 +20,26 @@ const (
 
 const actionDistribute = "Distribute"
 
-// eventsFor returns the events for a change of status, for an object with that generation.
-func eventsFor(generation int64, what string, before, after appsv1beta1.ResourceDistributionStatus) []event.Event {
-	var out []event.Event
-	for _, c := range report.ButReadiness(after.Conditions, report.DistributionForm()) {
-		was := find(before.Conditions, c.Type)
-		if c.Status != metav1.ConditionTrue || was != nil && was.Status == c.Status && was.Reason == c.Reason {
-			continue
-		}
-		if c.Type == appsv1beta1.ResourceDistributionWithdrawing {
-			out = append(out, event.Normal(EventWithdrawing, "Withdraw", "%s", c.Message))
-		} else {
-			out = append(out, event.Warning(string(c.Type), actionDistribute, "%s: %s", c.Reason, c.Message))
+// changed returns how a change of status is reported, for an object with that generation that distributes what. It may wait if no failure
+// starts, ends or changes its reason, and the generation was already observed.
+func changed(generation int64, what string, before, after appsv1beta1.ResourceDistributionStatus) placement.Change {
+	var events []event.Event
+	mayWait, form := before.ObservedGeneration == after.ObservedGeneration, report.DistributionForm()
+	for _, t := range placement.Transitions(form, report.ButReadiness(before.Conditions, form), report.ButReadiness(after.Conditions, form)) {
+		mayWait = mayWait && !t.EverTrue()
+		switch {
+		case t.To.Status != corev1.ConditionTrue:
+		case t.Type == string(appsv1beta1.ResourceDistributionWithdrawing):
+			events = append(events, event.Normal(EventWithdrawing, "Withdraw", "%s", t.To.Message))
+		default:
+			events = append(events, event.Warning(t.Type, actionDistribute, "%s: %s", t.To.Reason, t.To.Message))
 		}
 	}
 	if complete(after, generation) && !complete(before, generation) {
-		out = append(out, event.Normal(EventDistributed, actionDistribute, "%d namespaces of %d clusters have %s",
+		events = append(events, event.Normal(EventDistributed, actionDistribute, "distributed to namespaces: %d, clusters: %d, object: %s",
 			after.Succeeded, after.SelectedClusters, what))
 	}
-	return out
+	return placement.Change{Collect: placement.Wait(mayWait), Events: events}
 }
 
 // complete reports whether all clusters have all copies of a generation.

@@ -36,12 +36,12 @@ func cached(t *testing.T, objects ...client.Object) (placement.Client, Options) 
 
 func TestWhichObjectsAClusterConcerns(t *testing.T) {
 	t.Parallel()
-	of := func(name string, to *appsv1beta1.ResourceDistributionClusters) *appsv1beta1.ResourceDistribution {
+	object := func(name string, to *appsv1beta1.ResourceDistributionClusters) *appsv1beta1.ResourceDistribution {
 		rd := newWorld(all()).o.rd
 		rd.Name, rd.Spec.Targets.Clusters = name, to
 		return rd
 	}
-	c, o := cached(t, of("all", new(all())), of("named", new(named("east", "west"))), of("labelled", new(labelled("web"))), of("none", nil))
+	c, o := cached(t, object("all", new(all())), object("named", new(named("east", "west"))), object("labelled", new(labelled("web"))), object("none", nil))
 	for _, tt := range []struct {
 		cluster string
 		labels  map[string]string
@@ -87,25 +87,25 @@ func TestTheLastPodsOfAClusterThatEvictsAreNews(t *testing.T) {
 	const kind = "UnitedDeployment"
 	for _, tt := range []struct {
 		name   string
-		was    *fleetv1alpha1.MemberWork
-		is     *fleetv1alpha1.MemberWork // nil if it is deleted
+		before *fleetv1alpha1.MemberWork
+		after  *fleetv1alpha1.MemberWork // nil if it is deleted
 		expect []string
 	}{
-		{"fewer pods are none", with("east", kind, 3, 3), with("east", kind, 1, 3), nil},
-		{"nor is the last grant while pods run", with("east", kind, 1, 1), with("east", kind, 0, 1), nil},
-		{"the last pod is", with("east", kind, 0, 1), with("east", kind, 0, 0), []string{"registry"}},
-		{"but not again", with("east", kind, 0, 0), with("east", kind, 0, 0), nil},
-		{"nor where nothing is evicted", with("west", kind, 0, 1), with("west", kind, 0, 0), nil},
-		{"nor in a cluster that is gone", with("gone", kind, 0, 1), nil, nil},
-		{"the end of the row is", with("east", kind, 1, 1), nil, []string{"registry"}},
-		{"but not of one without pods", with("east", kind, 0, 0), nil, nil},
-		{"nor of a copy", with("east", sourceKind, 0, 1), nil, nil},
+		{"fewer pods", with("east", kind, 3, 3), with("east", kind, 1, 3), nil},
+		{"a grant of 0 while pods run", with("east", kind, 1, 1), with("east", kind, 0, 1), nil},
+		{"the last pod is gone", with("east", kind, 0, 1), with("east", kind, 0, 0), []string{"registry"}},
+		{"the last pod was already gone", with("east", kind, 0, 0), with("east", kind, 0, 0), nil},
+		{"a cluster that evicts nothing", with("west", kind, 0, 1), with("west", kind, 0, 0), nil},
+		{"a cluster that is gone", with("gone", kind, 0, 1), nil, nil},
+		{"a row with pods is deleted", with("east", kind, 1, 1), nil, []string{"registry"}},
+		{"a row without pods is deleted", with("east", kind, 0, 0), nil, nil},
+		{"a row of a copy is deleted", with("east", sourceKind, 0, 1), nil, nil},
 	} {
 		q := &queue{}
-		if h := emptied(c); tt.is == nil {
-			h.Delete(t.Context(), event.DeleteEvent{Object: tt.was}, q)
+		if h := emptied(c); tt.after == nil {
+			h.Delete(t.Context(), event.DeleteEvent{Object: tt.before}, q)
 		} else {
-			h.Update(t.Context(), event.UpdateEvent{ObjectOld: tt.was, ObjectNew: tt.is}, q)
+			h.Update(t.Context(), event.UpdateEvent{ObjectOld: tt.before, ObjectNew: tt.after}, q)
 		}
 		require.Equal(t, tt.expect, q.added, tt.name)
 	}
@@ -127,5 +127,5 @@ func TestAClusterThatEvictsIsOccupiedByPods(t *testing.T) {
 	o, err := observe(t.Context(), c, client.ObjectKeyFromObject(w.o.rd), options)
 	require.NoError(t, err)
 	require.Len(t, o.Rows, 2)
-	require.Equal(t, map[string]bool{"east": true}, o.occupied, "of other clusters nobody has to know")
+	require.Equal(t, map[string]bool{"east": true}, o.occupied, "only clusters that evict are counted")
 }

@@ -54,28 +54,28 @@ func plan(o *observed) planned {
 	}
 	common, err := manifest(o.rd, o.closed)
 	if err != nil {
-		p.problem("", fleetv1alpha1.ReasonInvalid, err.Error())
+		p.addProblem("", fleetv1alpha1.ReasonInvalid, err.Error())
 		return p
 	}
 	for _, cluster := range p.selected {
-		keep, gets := p.place(o, cluster)
+		keep, gets := p.decidePlace(o, cluster)
 		switch live := o.Rows[cluster]; {
 		case leaving[cluster]: // It gets a new row when this one is gone.
 		case live != nil && !keep:
 			p.withdraw(live)
 		case gets:
-			p.Wants = append(p.Wants, want(o, cluster, common))
+			p.Wants = append(p.Wants, wantFor(o, cluster, common))
 		}
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(o.Rows)) {
 		// Nothing is withdrawn here from a cluster that is gone or leaving. A cluster that is gone proves nothing, and one that is leaving has a
 		// policy of its own.
-		if _, is := slices.BinarySearch(p.selected, cluster); !is && !leaving[cluster] && o.TakesRows(cluster) {
+		if _, found := slices.BinarySearch(p.selected, cluster); !found && !leaving[cluster] && o.TakesRows(cluster) {
 			p.withdraw(o.Rows[cluster])
 		}
 	}
 	if len(p.selected) == 0 {
-		p.problem("", reasonNoCluster, "no member cluster is selected")
+		p.addProblem("", reasonNoCluster, "no member cluster is selected")
 	}
 	return p
 }
@@ -87,11 +87,12 @@ func planWithoutClusters(o *observed) planned {
 		return planned{Plan: placement.Plan{Idle: !placement.Held(o.rd), RemoveFinalizer: placement.Held(o.rd)}}
 	}
 	var p planned
-	p.problem("", reasonNoCluster, "targets.clusters is not set, and this cluster runs no member stack: make another ResourceDistribution with clusters")
+	p.addProblem("", reasonNoCluster,
+		"targets.clusters is not set, and this cluster runs no member stack: create another ResourceDistribution with targets.clusters")
 	return p
 }
 
-func (p *planned) problem(cluster, reason, message string) {
+func (p *planned) addProblem(cluster, reason, message string) {
 	p.problems = append(p.problems, placement.Problem{Cluster: cluster, Reason: reason, Message: message})
 }
 
@@ -104,40 +105,40 @@ func selected(o *observed) []string {
 	return placement.Selected(*o.rd.Spec.Targets.Clusters).Clusters(o.Matching)
 }
 
-// place decides for a selected cluster whether an existing row is kept, and whether the row is written. It adds a problem if the cluster
+// decidePlace decides for a selected cluster whether an existing row is kept, and whether the row is written. It adds a problem if the cluster
 // doesn't get the slice.
-func (p *planned) place(o *observed, cluster string) (keep, gets bool) {
+func (p *planned) decidePlace(o *observed, cluster string) (keep, gets bool) {
 	a, placed := o.Availability(cluster, namespaces(o.rd)...), o.Rows[cluster] != nil
 	_, prepared := o.Epoch(cluster)
 	may := prepared && o.TakesRows(cluster)
 	switch {
 	case placement.NotAllowed(a.Reason):
-		p.problem(cluster, a.Reason, a.Message)
+		p.addProblem(cluster, a.Reason, a.Message)
 		return false, false
 	case a.Reason == placement.ReasonTainted:
-		return p.tainted(o, cluster, placed), placed && may
+		return p.decideTainted(o, cluster, placed), placed && may
 	case a.Unusable || a.State != allot.Ready:
-		p.problem(cluster, a.Reason, a.Message)
+		p.addProblem(cluster, a.Reason, a.Message)
 		return true, placed && may
 	}
 	return true, may
 }
 
-// tainted decides whether a cluster with a taint keeps its row. Copies are not evicted one by one as replacements become available. They stay
-// for as long as pods placed by the hub may need them.
-func (p *planned) tainted(o *observed, cluster string, placed bool) (keep bool) {
+// decideTainted decides whether a cluster with a taint keeps its row. Copies are not evicted one by one as replacements become available.
+// They stay for as long as pods placed by the hub may need them.
+func (p *planned) decideTainted(o *observed, cluster string, placed bool) (keep bool) {
 	taint := o.Taint(cluster)
 	why, evicts := fmt.Sprintf("cluster %s has taint %s", cluster, taint), taint.Effect == fleetv1alpha1.Evict
 	switch {
 	case placed && !evicts:
 		return true
 	case placed && o.occupied[cluster]:
-		p.problem(cluster, placement.ReasonTainted, why+": the copies are withdrawn when no pods of the hub are left there")
+		p.addProblem(cluster, placement.ReasonTainted, why+": the copies are withdrawn once no pods of the hub are left there")
 		return true
 	case placed:
-		p.problem(cluster, placement.ReasonTainted, why+": the copies are withdrawn")
+		p.addProblem(cluster, placement.ReasonTainted, why+": the copies are withdrawn")
 	default:
-		p.problem(cluster, placement.ReasonTainted, why+": it gets no copies until the taint is removed")
+		p.addProblem(cluster, placement.ReasonTainted, why+": it gets no copies until the taint is removed")
 	}
 	return false
 }

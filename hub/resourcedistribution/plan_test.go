@@ -122,58 +122,58 @@ func TestWhichClustersGetKeepAndLoseTheirPart(t *testing.T) {
 		change func(w *world)
 		want   string
 	}{
-		{name: "All are selected.", to: all(), want: "+east +north +west"},
-		{name: "All but those that are excluded are selected.", to: without(all(), "west", "gone"), want: "+east +north"},
-		{name: "Some are selected by name.", to: named("west", "east"), want: "+east +west"},
-		{name: "Some are selected by labels.", to: labelled("db"), change: func(w *world) { w.o.Clusters["north"].Labels["tier"] = "db" }, want: "+north"},
+		{name: "All clusters are selected.", to: all(), want: "+east +north +west"},
+		{name: "All clusters are selected, except those that are excluded.", to: without(all(), "west", "gone"), want: "+east +north"},
+		{name: "Clusters are selected by name.", to: named("west", "east"), want: "+east +west"},
+		{name: "Clusters are selected by labels.", to: labelled("db"), change: func(w *world) { w.o.Clusters["north"].Labels["tier"] = "db" }, want: "+north"},
 		{name: "An excluded cluster is not selected by labels.", to: without(labelled("web"), "north"), want: "+east +west"},
 		{name: "No cluster matches.", to: labelled("none"), want: "NoCluster"},
-		{name: "A selector that can't be read matches nothing.", to: appsv1beta1.ResourceDistributionClusters{Selector: &metav1.LabelSelector{
+		{name: "An invalid selector matches nothing.", to: appsv1beta1.ResourceDistributionClusters{Selector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}},
 		}}, want: "NoCluster"},
-		{name: "A cluster that is excluded later loses its part.", to: without(all(), "west"), change: func(w *world) {
+		{name: "A cluster that is excluded later loses its copies.", to: without(all(), "west"), change: func(w *world) {
 			w.row("east", 1, 1)
 			w.row("west", 1, 1)
 		}, want: "+east +north -west(Delete)"},
-		{name: "A cluster that does not answer loses its part too: the row says so when it is back.", to: without(all(), "west"), change: func(w *world) {
+		{name: "A cluster that does not answer loses its copies when it is back.", to: without(all(), "west"), change: func(w *world) {
 			w.row("west", 1, 1)
 			w.unreachable("west")
 		}, want: "+east +north -west(Delete)"},
-		{name: "A cluster that loses the label loses its part.", to: labelled("web"), change: func(w *world) {
+		{name: "A cluster that loses the label loses its copies.", to: labelled("web"), change: func(w *world) {
 			w.row("west", 1, 1)
 			w.o.Clusters["west"].Labels = nil
 		}, want: "+east +north -west(Delete)"},
-		{name: "I13: a cluster that is missing from the list keeps its part.", to: all(), change: func(w *world) {
+		{name: "I13: a cluster that is missing from the list keeps its copies.", to: all(), change: func(w *world) {
 			w.row("west", 1, 1)
 			delete(w.o.Clusters, "west")
 		}, want: "+east +north"},
-		{name: "I13: so does one that is named.", to: named("west"), change: func(w *world) {
+		{name: "I13: a named cluster that is missing keeps its copies.", to: named("west"), change: func(w *world) {
 			w.row("west", 1, 1)
 			delete(w.o.Clusters, "west")
 		}, want: "west:UnknownCluster"},
-		{name: "I13: and one that is excluded.", to: without(all(), "west"), change: func(w *world) {
+		{name: "I13: an excluded cluster that is missing keeps its copies.", to: without(all(), "west"), change: func(w *world) {
 			w.row("west", 1, 1)
 			delete(w.o.Clusters, "west")
 		}, want: "+east +north"},
-		{name: "A cluster that leaves keeps or loses its part by its own policy.", to: all(), change: func(w *world) {
+		{name: "A leaving cluster keeps or loses its copies by its own policy.", to: all(), change: func(w *world) {
 			w.row("west", 1, 1)
 			w.o.Clusters["west"].DeletionTimestamp = new(metav1.Unix(1, 0))
 		}, want: "+east +north"},
-		{name: "A cluster that leaves gets nothing.", to: named("west"), change: func(w *world) {
+		{name: "A leaving cluster gets no copies.", to: named("west"), change: func(w *world) {
 			w.o.Clusters["west"].DeletionTimestamp = new(metav1.Unix(1, 0))
 		}, want: "west:ClusterLeaving"},
 		{name: "A named cluster that does not exist is awaited.", to: named("east", "south"), want: "+east south:UnknownCluster"},
 		{name: "A named cluster that has not joined is awaited.", to: named("east"), change: func(w *world) {
 			w.o.Clusters["east"].Status.Phase = fleetv1alpha1.ClusterJoining
 		}, want: "east:ClusterNotJoined"},
-		{name: "A cluster that is not accepted gets nothing.", to: named("east"), change: func(w *world) { w.o.Clusters["east"].Spec.Accepted = false }, want: "east:ClusterNotAccepted"},
-		{name: "A cluster that is accepted no more keeps its part.", to: without(all(), "west"), change: func(w *world) {
+		{name: "A cluster that is not accepted gets no copies.", to: named("east"), change: func(w *world) { w.o.Clusters["east"].Spec.Accepted = false }, want: "east:ClusterNotAccepted"},
+		{name: "A cluster that is no longer accepted keeps its copies.", to: without(all(), "west"), change: func(w *world) {
 			w.row("west", 1, 1)
 			w.o.Clusters["west"].Spec.Accepted = false
 		}, want: "+east +north"},
-		{name: "A cluster whose namespace is not prepared gets its part later.", to: named("east"), change: func(w *world) { w.o.Clusters["east"].Status.Hub = nil }, want: ""},
-		{name: "A cluster that can't be reached gets its part when it is back.", to: named("east"), change: func(w *world) { w.unreachable("east") }, want: "east:ClusterUnreachable"},
-		{name: "The row of a cluster that can't be reached is up to date when it is back.", to: named("east"), change: func(w *world) {
+		{name: "A cluster whose namespace is not prepared gets its copies later.", to: named("east"), change: func(w *world) { w.o.Clusters["east"].Status.Hub = nil }, want: ""},
+		{name: "An unreachable cluster gets its copies when it is back.", to: named("east"), change: func(w *world) { w.unreachable("east") }, want: "east:ClusterUnreachable"},
+		{name: "The row of an unreachable cluster is up to date when it is back.", to: named("east"), change: func(w *world) {
 			w.row("east", 1, 1)
 			w.unreachable("east")
 		}, want: "+east east:ClusterUnreachable"},
@@ -183,53 +183,53 @@ func TestWhichClustersGetKeepAndLoseTheirPart(t *testing.T) {
 		}, want: "+east +north -west(Delete)"},
 
 		{name: "NoPlace keeps new copies out.", to: all(), change: func(w *world) { w.taint("west", fleetv1alpha1.NoPlace) }, want: "+east +north"},
-		{name: "NoNewPlace does too.", to: labelled("web"), change: func(w *world) { w.taint("west", fleetv1alpha1.NoNewPlace) }, want: "+east +north"},
-		{name: "A name is no toleration.", to: named("west"), change: func(w *world) { w.taint("west", fleetv1alpha1.NoNewPlace) }, want: "west:ClusterTainted"},
-		{name: "Copies that are there stay, and follow the resource.", to: all(), change: func(w *world) {
+		{name: "NoNewPlace keeps new copies out.", to: labelled("web"), change: func(w *world) { w.taint("west", fleetv1alpha1.NoNewPlace) }, want: "+east +north"},
+		{name: "A name does not tolerate taints.", to: named("west"), change: func(w *world) { w.taint("west", fleetv1alpha1.NoNewPlace) }, want: "west:ClusterTainted"},
+		{name: "Placed copies stay, and follow the resource.", to: all(), change: func(w *world) {
 			w.row("west", 1, 1)
 			w.taint("west", fleetv1alpha1.NoPlace)
 		}, want: "+east +north +west"},
 		{name: "Evict keeps new copies out.", to: named("west"), change: func(w *world) { w.taint("west", fleetv1alpha1.Evict) }, want: "west:ClusterTainted"},
-		{name: "Evict withdraws what is there.", to: all(), change: func(w *world) {
+		{name: "Evict withdraws placed copies.", to: all(), change: func(w *world) {
 			w.row("west", 1, 1)
 			w.taint("west", fleetv1alpha1.Evict)
 		}, want: "+east +north -west(Delete) west:ClusterTainted"},
-		{name: "It waits for the pods that may need it.", to: all(), change: func(w *world) {
+		{name: "Evict waits for the pods that may need the copies.", to: all(), change: func(w *world) {
 			w.row("west", 1, 1)
 			w.taint("west", fleetv1alpha1.Evict)
 			w.o.occupied["west"] = true
 		}, want: "+east +north +west west:ClusterTainted"},
-		{name: "A cluster that can't be reached is frozen, whatever its taints.", to: named("west"), change: func(w *world) {
+		{name: "An unreachable cluster is frozen, whatever its taints.", to: named("west"), change: func(w *world) {
 			w.row("west", 1, 1)
 			w.taint("west", fleetv1alpha1.Evict)
 			w.unreachable("west")
 		}, want: "+west west:ClusterUnreachable"},
 
-		{name: "A cluster that does not take the kind gets no copies, and loses what it has.", to: all(), change: func(w *world) {
+		{name: "A cluster that does not allow the kind gets no copies, and loses placed ones.", to: all(), change: func(w *world) {
 			w.o.Kinds = []schema.GroupKind{{Group: "apps.kruise.io", Kind: sourceKind}}
 			w.row("west", 1, 1)
 			for _, name := range []string{"west", "north"} {
 				w.o.Clusters[name].Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedKinds: []fleetv1alpha1.GroupKind{{Kind: "ConfigMap"}}}
 			}
 		}, want: "+east -west(Delete) north:KindNotAllowed west:KindNotAllowed"},
-		{name: "One that does not serve the kind gets none, and keeps what it has.", to: all(), change: func(w *world) {
+		{name: "A cluster that does not serve the kind gets no copies, and keeps placed ones.", to: all(), change: func(w *world) {
 			w.o.Kinds = []schema.GroupKind{{Group: "apps.kruise.io", Kind: sourceKind}}
 			w.row("west", 1, 1)
 			for _, name := range []string{"west", "north"} {
 				w.o.Clusters[name].Status.Kinds = []fleetv1alpha1.ServedKind{{Kind: "ConfigMap"}}
 			}
 		}, want: "+east +west north:KindNotServed"},
-		{name: "A cluster with limits takes nothing that is in all namespaces.", to: all(), change: limit("shop"), want: "+east +north west:NamespaceNotAllowed"},
-		{name: "Nor by labels.", to: all(), change: func(w *world) {
+		{name: "A cluster with allowedNamespaces gets no copies for all namespaces.", to: all(), change: limit("shop"), want: "+east +north west:NamespaceNotAllowed"},
+		{name: "A cluster with allowedNamespaces gets no copies for namespaces selected by labels.", to: all(), change: func(w *world) {
 			limit("shop")(w)
 			w.o.rd.Spec.Targets.AllNamespaces = false
 			w.o.rd.Spec.Targets.NamespaceSelector.MatchLabels = map[string]string{"a": "b"}
 		}, want: "+east +north west:NamespaceNotAllowed"},
-		{name: "Nor in a namespace that it does not allow.", to: all(), change: func(w *world) {
+		{name: "A cluster gets no copies in a namespace that it does not allow.", to: all(), change: func(w *world) {
 			limit("shop")(w)
 			include(w, "shop", "bank")
 		}, want: "+east +north west:NamespaceNotAllowed"},
-		{name: "It takes what is in those that it allows.", to: all(), change: func(w *world) {
+		{name: "A cluster gets copies in namespaces that it allows.", to: all(), change: func(w *world) {
 			limit("shop")(w)
 			include(w, "shop")
 		}, want: "+east +north +west"},
@@ -238,7 +238,7 @@ func TestWhichClustersGetKeepAndLoseTheirPart(t *testing.T) {
 			include(w, "shop", "bank")
 			w.o.rd.Spec.Targets.ExcludedNamespaces.List = []appsv1beta1.ResourceDistributionNamespace{{Name: "bank"}}
 		}, want: "+east +north +west"},
-		{name: "A cluster that is limited later loses its part: it would go on in new namespaces.", to: all(), change: func(w *world) {
+		{name: "A cluster that is limited later loses its copies, since new namespaces would get some too.", to: all(), change: func(w *world) {
 			w.row("west", 1, 1)
 			limit("shop")(w)
 		}, want: "+east +north -west(Delete) west:NamespaceNotAllowed"},
@@ -291,14 +291,14 @@ func TestWithoutClustersTheObjectIsNotTheHubs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(all(), "east")
 	w.o.rd.Spec.Targets.Clusters, w.o.rd.Finalizers, w.o.localMember = nil, nil, true
-	require.True(t, plan(w.o).Idle, "the member stack of this cluster distributes it")
+	require.True(t, plan(w.o).Idle, "the local member stack distributes it")
 	w.o.localMember = false
 	p := plan(w.o)
 	require.False(t, p.Idle)
 	require.Equal(t, "NoCluster", outcome(p))
 	w.o.localMember = true
 	w.row("east", 1, 1)
-	require.Equal(t, "NoCluster", outcome(plan(w.o)), "what there is stays until the object is deleted")
+	require.Equal(t, "NoCluster", outcome(plan(w.o)), "placed copies stay until the object is deleted")
 }
 
 func TestASliceHasTheResourceAndTheNamespaces(t *testing.T) {
@@ -338,7 +338,7 @@ func TestASliceHasTheResourceAndTheNamespaces(t *testing.T) {
 		rd.Spec.Targets.ExcludedNamespaces.List = list("bank")
 	})
 	require.False(t, inline)
-	require.Equal(t, list("bank", "kube-node-lease"), settings.Spec.Targets.ExcludedNamespaces.List, "what is named stays")
+	require.Equal(t, list("bank", "kube-node-lease"), settings.Spec.Targets.ExcludedNamespaces.List, "namespaces that are named stay")
 	require.Equal(t, list("shop", "ships"), settings.Spec.Targets.IncludedNamespaces.List)
 
 	byName, _ := slice(func(rd *appsv1beta1.ResourceDistribution) {
@@ -354,12 +354,17 @@ func TestASliceHasTheResourceAndTheNamespaces(t *testing.T) {
 	require.Equal(t, list("kube-node-lease", "ships"), byLabel.Spec.Targets.ExcludedNamespaces.List)
 
 	_, inline = slice(func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Resource.Raw = []byte(`{}`) })
-	require.True(t, inline, "what can't be read may be a Secret")
+	require.True(t, inline, "a resource that can't be read may be a Secret")
 }
 
-// gathered returns the status of a world in which nothing is written.
-func gathered(w *world) appsv1beta1.ResourceDistributionStatus {
-	return status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
+// statusOf returns the status of a world in which nothing is written.
+func statusOf(w *world) appsv1beta1.ResourceDistributionStatus {
+	return statusAt(w, time.Unix(1000, 0))
+}
+
+func statusAt(w *world, now time.Time) appsv1beta1.ResourceDistributionStatus {
+	p := plan(w.o)
+	return status(w.o, p, placement.Summarize(w.o.Fleet, p.Plan, placement.Result{Rows: w.o.Rows}), now)
 }
 
 func reasonOf(s appsv1beta1.ResourceDistributionStatus, kind appsv1beta1.ResourceDistributionConditionType) string {
@@ -382,7 +387,7 @@ func TestStatus(t *testing.T) {
 		w := newWorld(all(), "east", "west")
 		w.row("east", 5, 5)
 		w.row("west", 3, 1)
-		s := gathered(w)
+		s := statusOf(w)
 		require.Equal(t, [3]int32{8, 6, 2}, [3]int32{s.Desired, s.Succeeded, s.Failed})
 		require.Equal(t, [2]int32{2, 0}, [2]int32{s.SelectedClusters, s.StaleClusters})
 		require.Equal(t, int64(1), s.ObservedGeneration)
@@ -399,14 +404,14 @@ func TestStatus(t *testing.T) {
 		w.row("east", 2, 2)
 		w.row("south", -1, 7)
 		w.row("west", math.MaxInt32, math.MaxInt32)
-		s := gathered(w)
+		s := statusOf(w)
 		require.Equal(t, int32(2+mostNamespaces), s.Desired)
 		require.Equal(t, s.Desired, s.Succeeded)
-		require.Equal(t, fleetv1alpha1.ReasonNonsense, reasonOf(s, copyFailed))
-		require.Equal(t, fleetv1alpha1.ReasonNonsense, s.Clusters[0].Reason)
-		require.Contains(t, find(s.Conditions, copyFailed).Message, "south: the cluster reports impossible numbers of namespaces: they were cut to 0 of 0")
+		require.Equal(t, fleetv1alpha1.ReasonImplausibleCounts, reasonOf(s, copyFailed))
+		require.Equal(t, fleetv1alpha1.ReasonImplausibleCounts, s.Clusters[0].Reason)
+		require.Contains(t, find(s.Conditions, copyFailed).Message, "south: the cluster reports implausible numbers of namespaces, which were clamped to 0 of 0")
 		include(w, "a", "b")
-		require.Equal(t, int32(4), gathered(w).Desired, "there are no more than those that are named")
+		require.Equal(t, int32(4), statusOf(w).Desired, "there are only the named namespaces")
 	})
 	t.Run("I26: a status is small however many clusters there are and whatever they say", func(t *testing.T) {
 		t.Parallel()
@@ -419,14 +424,14 @@ func TestStatus(t *testing.T) {
 				row.Status.Phase, row.Status.Reason, row.Status.Message = fleetv1alpha1.WorkDegraded, "ConflictOccurred", strings.Repeat("x", 512)
 			}
 		}
-		s := gathered(w)
+		s := statusOf(w)
 		require.Len(t, s.Clusters, shown)
 		require.Equal(t, int32(5000*mostNamespaces), s.Desired)
 		raw, err := json.Marshal(s)
 		require.NoError(t, err)
 		require.Less(t, len(raw), 16<<10)
 	})
-	t.Run("what is blocked is another failure than that of a copy", func(t *testing.T) {
+	t.Run("a blocked row and a failed copy are different failures", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(all(), "east", "south", "west")
 		fail := func(cluster string, phase fleetv1alpha1.WorkPhase, reason, message string) {
@@ -436,49 +441,49 @@ func TestStatus(t *testing.T) {
 		fail("east", fleetv1alpha1.WorkBlocked, fleetv1alpha1.ReasonForeignObject, "there is one")
 		fail("south", fleetv1alpha1.WorkDegraded, "CreateResourceFailed", "Forbidden: shop: no")
 		w.row("west", 1, 1)
-		s := gathered(w)
+		s := statusOf(w)
 		require.Equal(t, fleetv1alpha1.ReasonForeignObject, reasonOf(s, placementFailed))
 		require.Equal(t, "east: there is one", find(s.Conditions, placementFailed).Message)
 		require.Equal(t, "CreateResourceFailed", reasonOf(s, copyFailed))
 		require.Equal(t, "south: Forbidden: shop: no", find(s.Conditions, copyFailed).Message)
 		require.Equal(t, "Forbidden: shop: no", s.Clusters[1].Message)
 	})
-	t.Run("I28: a generation is observed when all that answer have applied it", func(t *testing.T) {
+	t.Run("I28: a generation is observed when all clusters that answer have applied it", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(all(), "east", "west")
 		w.row("east", 1, 1)
 		w.row("west", 1, 1).Status.ObservedGeneration = 0
 		w.o.rd.Generation, w.o.rd.Status.ObservedGeneration = 2, 1
 		w.o.rd.Status.Clusters = []appsv1beta1.ResourceDistributionClusterStatus{{Cluster: "west", ObservedGeneration: 1}}
-		s := gathered(w)
+		s := statusOf(w)
 		require.Equal(t, int64(1), s.ObservedGeneration)
 		require.Equal(t, int64(1), s.Clusters[slices.IndexFunc(s.Clusters, func(l line) bool { return l.Cluster == "west" })].ObservedGeneration)
 		w.unreachable("west")
-		s = gathered(w)
+		s = statusOf(w)
 		require.Equal(t, int64(2), s.ObservedGeneration)
 		require.Equal(t, int32(1), s.StaleClusters)
 		require.True(t, s.Clusters[0].Stale)
 		require.Equal(t, placement.ReasonUnreachable, s.Clusters[0].Reason)
-		require.Equal(t, int32(2), s.Desired, "what it reported last")
+		require.Equal(t, int32(2), s.Desired, "the last reported number")
 	})
-	t.Run("what is being withdrawn does not count", func(t *testing.T) {
+	t.Run("copies that are being withdrawn do not count", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(without(all(), "west"), "east", "west")
 		w.row("east", 1, 1)
 		w.row("west", 7, 7)
-		s := gathered(w)
+		s := statusOf(w)
 		require.Equal(t, int32(1), s.Desired)
 		require.Equal(t, reasonWithdrawing, s.Clusters[0].Reason)
 		require.Equal(t, "-", reasonOf(s, placementFailed))
 	})
-	t.Run("a deleted object says who holds it", func(t *testing.T) {
+	t.Run("the status of a deleted object names the clusters that hold it", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(all(), "east", "west")
 		w.row("east", 1, 1)
 		w.row("west", 1, 1)
 		w.unreachable("west")
 		w.o.rd.DeletionTimestamp = new(metav1.Unix(1, 0))
-		s := gathered(w)
+		s := statusOf(w)
 		require.Equal(t, reasonDeleting, reasonOf(s, appsv1beta1.ResourceDistributionWithdrawing))
 		require.Equal(t, "the object is being deleted: 2 clusters still hold it: west (ClusterUnreachable), east",
 			find(s.Conditions, appsv1beta1.ResourceDistributionWithdrawing).Message)
@@ -487,8 +492,8 @@ func TestStatus(t *testing.T) {
 		t.Parallel()
 		w := newWorld(all(), "east")
 		w.row("east", 1, 1)
-		w.o.rd.Status = gathered(w)
-		require.Equal(t, w.o.rd.Status, status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, time.Unix(2000, 0)))
+		w.o.rd.Status = statusOf(w)
+		require.Equal(t, w.o.rd.Status, statusAt(w, time.Unix(2000, 0)))
 	})
 }
 
@@ -496,22 +501,22 @@ func TestI35NeitherStatusNorEventsRepeatASecret(t *testing.T) {
 	t.Parallel()
 	// Each has something else to report about a cluster.
 	for name, change := range map[string]func(*world){
-		"a row that is blocked":            func(w *world) { w.row("east", 2, 1).Status.Phase = fleetv1alpha1.WorkBlocked },
-		"a row that failed":                func(w *world) { w.row("east", 2, 1).Status.Phase = fleetv1alpha1.WorkDegraded },
-		"impossible numbers":               func(w *world) { w.row("east", -1, 7) },
-		"a cluster that does not answer":   func(w *world) { w.row("east", 1, 1); w.unreachable("east") },
-		"a cluster that nothing may go to": func(w *world) { w.taint("east", fleetv1alpha1.NoPlace) },
-		"an object that is being deleted":  func(w *world) { w.row("east", 1, 1); w.o.rd.DeletionTimestamp = new(metav1.Unix(1, 0)) },
+		"a blocked row":                     func(w *world) { w.row("east", 2, 1).Status.Phase = fleetv1alpha1.WorkBlocked },
+		"a failed row":                      func(w *world) { w.row("east", 2, 1).Status.Phase = fleetv1alpha1.WorkDegraded },
+		"impossible numbers":                func(w *world) { w.row("east", -1, 7) },
+		"a cluster that does not answer":    func(w *world) { w.row("east", 1, 1); w.unreachable("east") },
+		"a cluster that may not get copies": func(w *world) { w.taint("east", fleetv1alpha1.NoPlace) },
+		"an object that is being deleted":   func(w *world) { w.row("east", 1, 1); w.o.rd.DeletionTimestamp = new(metav1.Unix(1, 0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(named("east", "south"), "east")
 			change(w)
-			s := gathered(w)
+			s := statusOf(w)
 			raw, err := json.Marshal(s)
 			require.NoError(t, err)
 			require.NotContains(t, string(raw), password)
-			for _, e := range eventsFor(1, "Secret registry", appsv1beta1.ResourceDistributionStatus{}, s) {
+			for _, e := range changed(1, "Secret registry", appsv1beta1.ResourceDistributionStatus{}, s).Events {
 				require.NotContains(t, e.Note, password)
 			}
 		})
@@ -521,24 +526,24 @@ func TestI35NeitherStatusNorEventsRepeatASecret(t *testing.T) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(all(), "east")
-	before := gathered(w)
+	before := statusOf(w)
 	notes := func(before, after appsv1beta1.ResourceDistributionStatus) (out []string) {
-		for _, e := range eventsFor(1, "Secret registry", before, after) {
+		for _, e := range changed(1, "Secret registry", before, after).Events {
 			out = append(out, fmt.Sprintf("%s %s %s", e.Type, e.Reason, e.Note))
 		}
 		return out
 	}
 	require.Empty(t, notes(appsv1beta1.ResourceDistributionStatus{}, before))
 	w.row("east", 4, 4)
-	done := gathered(w)
-	require.Equal(t, []string{"Normal Distributed 4 namespaces of 1 clusters have Secret registry"}, notes(before, done))
+	done := statusOf(w)
+	require.Equal(t, []string{"Normal Distributed distributed to namespaces: 4, clusters: 1, object: Secret registry"}, notes(before, done))
 	require.Empty(t, notes(done, done))
 	w.o.Rows["east"].Status = fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkDegraded, Reason: "ConflictOccurred", Message: "Conflict: shop: there is an object"}
-	failed := gathered(w)
+	failed := statusOf(w)
 	require.Equal(t, []string{"Warning CopyFailed ConflictOccurred: east: Conflict: shop: there is an object"}, notes(done, failed))
 	require.Empty(t, notes(failed, failed))
 	w.o.rd.DeletionTimestamp = new(metav1.Unix(1, 0))
-	require.Equal(t, []string{"Normal WithdrawingCopies the object is being deleted: 1 cluster still holds it: east"}, notes(failed, gathered(w)))
+	require.Equal(t, []string{"Normal WithdrawingCopies the object is being deleted: 1 cluster still holds it: east"}, notes(failed, statusOf(w)))
 }
 
 func TestWhatMayWait(t *testing.T) {
@@ -546,21 +551,21 @@ func TestWhatMayWait(t *testing.T) {
 	w := newWorld(all(), "east", "west")
 	w.row("east", 1, 1)
 	w.row("west", 1, 1)
-	rest := gathered(w)
+	rest := statusOf(w)
 	for name, tt := range map[string]struct {
 		change func(s *appsv1beta1.ResourceDistributionStatus)
 		want   bool
 	}{
-		"numbers":          {func(s *appsv1beta1.ResourceDistributionStatus) { s.Desired++ }, true},
-		"another line":     {func(s *appsv1beta1.ResourceDistributionStatus) { s.Clusters[0].Reason = "a" }, true},
-		"a new generation": {func(s *appsv1beta1.ResourceDistributionStatus) { s.ObservedGeneration++ }, false},
+		"numbers":                      {func(s *appsv1beta1.ResourceDistributionStatus) { s.Desired++ }, true},
+		"a message with several lines": {func(s *appsv1beta1.ResourceDistributionStatus) { s.Clusters[0].Reason = "a" }, true},
+		"a new generation":             {func(s *appsv1beta1.ResourceDistributionStatus) { s.ObservedGeneration++ }, false},
 		"a failure": {func(s *appsv1beta1.ResourceDistributionStatus) {
 			s.Conditions[0].Status, s.Conditions[0].Reason = metav1.ConditionTrue, "a"
 		}, false},
 	} {
 		after := *rest.DeepCopy()
 		tt.change(&after)
-		require.Equal(t, tt.want, mayWait(rest, after), name)
-		require.Equal(t, tt.want, mayWait(after, rest), "the end of "+name)
+		require.Equal(t, tt.want, changed(1, "", rest, after).Collect > 0, name)
+		require.Equal(t, tt.want, changed(1, "", after, rest).Collect > 0, "the end of "+name)
 	}
 }

@@ -11,29 +11,30 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func TestKstatusTellsHowFarAResourceDistributionOfAHubIs(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name           string
-		problem        string
-		err            error
-		lagging, stale int
-		failed         int32
-		deleted        bool
-		want           kstatus.Status
+		name    string
+		problem string
+		err     error
+		lagging []string
+		stale   map[string]bool
+		failed  int32
+		deleted bool
+		want    kstatus.Status
 	}{
 		{name: "all clusters have all copies", want: kstatus.CurrentStatus},
-		{name: "a cluster has not acted yet", lagging: 1, want: kstatus.InProgressStatus},
-		{name: "a cluster doesn't answer", stale: 1, want: kstatus.InProgressStatus},
+		{name: "a cluster has not acted yet", lagging: []string{"east"}, want: kstatus.InProgressStatus},
+		{name: "a cluster doesn't answer", stale: map[string]bool{"east": true}, want: kstatus.InProgressStatus},
 		{name: "a namespace lacks its copy", failed: 1, want: kstatus.InProgressStatus},
 		{name: "a cluster has another object in its place", problem: "ConflictOccurred", want: kstatus.FailedStatus},
 		{name: "a cluster can't be reached", problem: placement.ReasonUnreachable, want: kstatus.InProgressStatus},
 		{name: "a write fails", err: errors.New("no"), want: kstatus.InProgressStatus},
-		{name: "it is being deleted", deleted: true, want: kstatus.TerminatingStatus},
+		{name: "the object is being deleted", deleted: true, want: kstatus.TerminatingStatus},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +47,7 @@ func TestKstatusTellsHowFarAResourceDistributionOfAHubIs(t *testing.T) {
 			if tt.deleted {
 				rd.DeletionTimestamp = &metav1.Time{Time: time.Unix(1000, 0)}
 			}
-			r := readiness(&rd.Status, planned{}, placement.Result{Err: tt.err}, problems, tt.lagging, tt.stale)
+			r := readiness(&rd.Status, planned{}, placement.Summary{Result: placement.Result{Err: tt.err}, Lagging: tt.lagging, Stale: tt.stale}, problems)
 			rd.Status.Conditions = report.PutReadiness(nil, report.DistributionForm(), r, time.Unix(1000, 0))
 			require.Equal(t, tt.want, testkit.Kstatus(t, rd))
 		})

@@ -99,8 +99,8 @@ func manifest(rd *appsv1beta1.ResourceDistribution, closed []string) ([]byte, er
 	return raw, nil
 }
 
-// public reports whether other clusters that learn the name of its content may read a resource too. That is not so for Secrets.
-func public(rd *appsv1beta1.ResourceDistribution) bool { return resourceOf(rd).Kind == "ConfigMap" }
+// isPublic reports whether other clusters that learn the name of its content may read a resource too. That is not so for Secrets.
+func isPublic(rd *appsv1beta1.ResourceDistribution) bool { return resourceOf(rd).Kind == "ConfigMap" }
 
 // resourceOf returns what an object distributes, without its content.
 func resourceOf(rd *appsv1beta1.ResourceDistribution) metav1.PartialObjectMetadata {
@@ -111,15 +111,15 @@ func resourceOf(rd *appsv1beta1.ResourceDistribution) metav1.PartialObjectMetada
 	return head
 }
 
-// want returns the row for a cluster.
-func want(o *observed, cluster string, common []byte) row.Want {
+// wantFor returns the row for a cluster.
+func wantFor(o *observed, cluster string, common []byte) row.Want {
 	w := row.Want{
 		Cluster: cluster,
 		Source: fleetv1alpha1.WorkSource{
 			APIVersion: appsv1beta1.GroupVersion.String(), Kind: sourceKind, Name: o.rd.Name, UID: string(o.rd.UID),
 		},
 		Manifest: common,
-		Inline:   !public(o.rd),
+		Inline:   !isPublic(o.rd),
 	}
 	w.Grant.Epoch, _ = o.Epoch(cluster)
 	return w

@@ -71,7 +71,7 @@ func simulated(tb testing.TB) sim.Kind {
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
 		require.NoError(tb, add(scheme))
 	}
-	of := func(*sim.World, client.Object, client.Object) []reconcile.Request {
+	handler := func(*sim.World, client.Object, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: simKey}}
 	}
 	return sim.Kind{
@@ -83,22 +83,22 @@ func simulated(tb testing.TB) sim.Kind {
 		Index: Kind(Options{}).Index,
 		For:   &appsv1beta1.ResourceDistribution{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&fleetv1alpha1.MemberWork{}: of, &fleetv1alpha1.MemberCluster{}: of,
+			&fleetv1alpha1.MemberWork{}: handler, &fleetv1alpha1.MemberCluster{}: handler,
 			&fleetv1alpha1.WorkContent{}: func(*sim.World, client.Object, client.Object) []reconcile.Request { return nil },
 		},
 		Actors:  []sim.Actor{members{}, sim.Collector{}},
 		Rules:   []sim.Rule{sim.DeletesByUID(), keepsRows(), keepsSecrets()},
-		Summary: end,
+		Summary: finalState,
 	}
 }
 
 // keepsRows is the rule that the row of south, which is always selected, is withdrawn only with the object.
 func keepsRows() sim.Rule {
 	return sim.Rule{Name: "rows are withdrawn for a reason", Write: func(w *sim.World, c sim.Change) error {
-		row, is := c.Before.(*fleetv1alpha1.MemberWork)
+		row, ok := c.Before.(*fleetv1alpha1.MemberWork)
 		rd := sim.Find[*appsv1beta1.ResourceDistribution](w, simKey)
-		if is && c.Verb == sim.Delete && row.Labels[keys.FleetCluster] == "south" && rd != nil && rd.DeletionTimestamp == nil {
-			return fmt.Errorf("%s: cluster south is selected for ever", c.Request)
+		if ok && c.Verb == sim.Delete && row.Labels[keys.FleetCluster] == "south" && rd != nil && rd.DeletionTimestamp == nil {
+			return fmt.Errorf("%s: cluster south is always selected", c.Request)
 		}
 		return nil
 	}}
@@ -121,8 +121,8 @@ func keepsSecrets() sim.Rule {
 	}}
 }
 
-// end describes what matters once nothing changes anymore.
-func end(w *sim.World) string {
+// finalState describes what matters once nothing changes anymore.
+func finalState(w *sim.World) string {
 	var lines []string
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
 		if r.Spec.Source.Kind == sourceKind {
@@ -205,9 +205,9 @@ func stories() []sim.Scenario {
 	}
 	return []sim.Scenario{
 		{Name: "a change reaches all clusters", Objects: world(), Edits: []sim.Edit{red}},
-		{Name: "a cluster comes and another one goes", Objects: world(), Edits: []sim.Edit{
+		{Name: "a cluster is added and another one no longer selected", Objects: world(), Edits: []sim.Edit{
 			cluster("north has the label", "north", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = map[string]string{"tier": "web"} }),
-			cluster("west has it no more", "west", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil }),
+			cluster("west no longer has it", "west", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil }),
 		}},
 		{Name: "a cluster is excluded and comes back", Objects: world(), Edits: []sim.Edit{
 			spec("without west", func(s *appsv1beta1.ResourceDistributionSpec) { s.Targets.Clusters.Excluded = []string{"west"} }),
@@ -222,13 +222,13 @@ func stories() []sim.Scenario {
 				return !slices.ContainsFunc(sim.Cached[*fleetv1alpha1.MemberCluster](w), func(mc *fleetv1alpha1.MemberCluster) bool { return mc.Name == "south" })
 			}},
 		}},
-		{Name: "a cluster is emptied, the copies last", Objects: world(pods), Edits: []sim.Edit{
+		{Name: "a cluster is emptied, and its copies are withdrawn last", Objects: world(pods), Edits: []sim.Edit{
 			cluster("west evicts", "west", tainted(fleetv1alpha1.Evict)),
 			{Name: "no pods are left", Do: func(ctx context.Context, w *sim.World) error {
 				return sim.Set(ctx, w, client.ObjectKeyFromObject(pods), func(r *fleetv1alpha1.MemberWork) { r.Spec.Grant.Replicas = 0 })
 			}},
 		}},
-		{Name: "a cluster takes nothing new", Objects: world(), Edits: []sim.Edit{
+		{Name: "a cluster gets nothing new", Objects: world(), Edits: []sim.Edit{
 			cluster("north is closed", "north", tainted(fleetv1alpha1.NoPlace)),
 			cluster("north has the label", "north", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = map[string]string{"tier": "web"} }), red,
 		}},

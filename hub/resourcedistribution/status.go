@@ -14,8 +14,8 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // Limits of a status.
@@ -31,23 +31,17 @@ const (
 type line = appsv1beta1.ResourceDistributionClusterStatus
 
 // status returns the new status of the object. It doesn't trust what members report, and limits numbers to plausible values.
-func status(o *observed, p planned, a placement.Result, now time.Time) appsv1beta1.ResourceDistributionStatus {
+func status(o *observed, p planned, a placement.Summary, now time.Time) appsv1beta1.ResourceDistributionStatus {
 	s := *o.rd.Status.DeepCopy()
-	stale, applied, lagging := o.Stale(), a.Applied(p.Plan), 0
-	for cluster, ok := range applied {
-		if !ok && !stale[cluster] {
-			lagging++
-		}
-	}
 	problems, failures := slices.Concat(p.problems, a.Problems), []placement.Problem(nil)
-	for _, b := range a.Blocked() {
+	for _, b := range a.Blocked {
 		if a.Rows[b.Cluster].Status.Phase == fleetv1alpha1.WorkBlocked {
 			problems = append(problems, b)
 		} else {
 			failures = append(failures, b)
 		}
 	}
-	lines, nonsense := linesOf(o, p, a, stale, applied, slices.Concat(problems, failures))
+	lines, nonsense := linesOf(o, p, a, slices.Concat(problems, failures))
 	failures = append(failures, nonsense...)
 
 	var desired, succeeded int64
@@ -56,39 +50,33 @@ func status(o *observed, p planned, a placement.Result, now time.Time) appsv1bet
 	}
 	s.Desired, s.Succeeded = int32(min(desired, math.MaxInt32)), int32(min(succeeded, math.MaxInt32))
 	s.Failed = s.Desired - s.Succeeded
-	s.SelectedClusters, s.StaleClusters = int32(len(p.selected)), int32(len(stale)) //nolint:gosec // counts of clusters
+	s.SelectedClusters, s.StaleClusters = int32(len(p.selected)), int32(len(a.Stale)) //nolint:gosec // counts of clusters
 	s.Clusters = worst(lines)
-	// If no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
-	if lagging == 0 && a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {
+	if a.Observed {
 		s.ObservedGeneration = o.rd.Generation
 	}
-	s.Conditions = conditions(o, p, a, problems, failures, now)
+	s.Conditions = setConditions(o, p, a, problems, failures, now)
 	s.Conditions = append(s.Conditions, report.OnlyReadiness(o.rd.Status.Conditions, report.DistributionForm())...)
-	s.Conditions = report.PutReadiness(s.Conditions, report.DistributionForm(),
-		readiness(&s, p, a, slices.Concat(problems, failures), lagging, len(stale)), now)
+	s.Conditions = report.PutReadiness(s.Conditions, report.DistributionForm(), readiness(&s, p, a, slices.Concat(problems, failures)), now)
 	return s
 }
 
 // readiness returns whether all namespaces of all clusters have their copy.
-func readiness(
-	s *appsv1beta1.ResourceDistributionStatus, p planned, a placement.Result, problems []placement.Problem, lagging, stale int,
-) report.Readiness {
+func readiness(s *appsv1beta1.ResourceDistributionStatus, p planned, a placement.Summary, problems []placement.Problem) report.Readiness {
 	if p.Deleting != "" {
 		return report.Reconciling(reasonDeleting, p.Deleting)
 	}
-	if r, is := placement.Readiness(a.Err, problems); is {
+	if r, ok := placement.Readiness(a.Err, problems); ok {
 		return r
 	}
-	if lagging > 0 || stale > 0 || s.Failed > 0 {
-		return report.Reconciling(report.ReasonProgressing, "namespaces of clusters are still to get their copy")
+	if len(a.Lagging) > 0 || len(a.Stale) > 0 || s.Failed > 0 {
+		return report.Reconciling(report.ReasonProgressing, "some namespaces of clusters do not have their copy yet")
 	}
 	return report.Ready("all namespaces of all clusters have their copy")
 }
 
 // linesOf returns a line for each cluster that is selected or has a row, and a problem for each that reports implausible numbers.
-func linesOf(
-	o *observed, p planned, a placement.Result, stale, applied map[string]bool, problems []placement.Problem,
-) (lines []line, nonsense []placement.Problem) {
+func linesOf(o *observed, p planned, a placement.Summary, problems []placement.Problem) (lines []line, nonsense []placement.Problem) {
 	why, before := map[string]placement.Problem{}, map[string]int64{}
 	for _, problem := range problems {
 		if _, has := why[problem.Cluster]; !has {
@@ -105,7 +93,7 @@ func linesOf(
 	clusters := slices.AppendSeq(slices.Clone(p.selected), maps.Keys(a.Rows))
 	slices.Sort(clusters)
 	for _, cluster := range slices.Compact(clusters) {
-		l := line{Cluster: cluster, Stale: stale[cluster], ObservedGeneration: before[cluster]}
+		l := line{Cluster: cluster, Stale: a.Stale[cluster], ObservedGeneration: before[cluster]}
 		if row := a.Rows[cluster]; row != nil && !withdrawn[cluster] {
 			most := most(o.rd)
 			desired, succeeded := row.Status.Counts.Desired, row.Status.Counts.Available
@@ -114,13 +102,13 @@ func linesOf(
 			l.Failed = l.Desired - l.Succeeded
 			if l.Desired != desired || l.Succeeded != succeeded {
 				nonsense = append(nonsense, placement.Problem{
-					Cluster: cluster, Reason: fleetv1alpha1.ReasonNonsense,
-					Message: fmt.Sprintf("the cluster reports impossible numbers of namespaces: they were cut to %d of %d", l.Succeeded, l.Desired),
+					Cluster: cluster, Reason: fleetv1alpha1.ReasonImplausibleCounts,
+					Message: fmt.Sprintf("the cluster reports implausible numbers of namespaces, which were clamped to %d of %d", l.Succeeded, l.Desired),
 				})
-				l.Reason, l.Message = fleetv1alpha1.ReasonNonsense, nonsense[len(nonsense)-1].Message
+				l.Reason, l.Message = fleetv1alpha1.ReasonImplausibleCounts, nonsense[len(nonsense)-1].Message
 			}
 		}
-		if applied[cluster] && !withdrawn[cluster] {
+		if a.Applied[cluster] && !withdrawn[cluster] {
 			l.ObservedGeneration = o.rd.Generation
 		}
 		if problem, has := why[cluster]; has {
@@ -164,22 +152,22 @@ func worst(lines []line) []line {
 	return lines[:min(len(lines), shown)]
 }
 
-// conditions returns the conditions.
-func conditions(
-	o *observed, p planned, a placement.Result, problems, failures []placement.Problem, now time.Time,
+// setConditions returns the conditions.
+func setConditions(
+	o *observed, p planned, a placement.Summary, problems, failures []placement.Problem, now time.Time,
 ) []appsv1beta1.ResourceDistributionCondition {
 	var out []appsv1beta1.ResourceDistributionCondition
-	set := func(kind appsv1beta1.ResourceDistributionConditionType, is bool, reason, message string) {
+	set := func(kind appsv1beta1.ResourceDistributionConditionType, ok bool, reason, message string) {
 		c := appsv1beta1.ResourceDistributionCondition{
-			Type: kind, Status: report.ConditionStatus(is), Reason: reason, Message: report.Truncate(message),
+			Type: kind, Status: report.ConditionStatus(ok), Reason: reason, Message: report.Truncate(message),
 			LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 		}
-		if was := find(o.rd.Status.Conditions, kind); was != nil && was.Status == c.Status {
-			c.LastTransitionTime = was.LastTransitionTime
+		if previous := find(o.rd.Status.Conditions, kind); previous != nil && previous.Status == c.Status {
+			c.LastTransitionTime = previous.LastTransitionTime
 		}
 		out = append(out, c)
 	}
-	of := func(kind appsv1beta1.ResourceDistributionConditionType, problems []placement.Problem) {
+	setProblems := func(kind appsv1beta1.ResourceDistributionConditionType, problems []placement.Problem) {
 		if len(problems) == 0 {
 			set(kind, false, reasonSucceeded, "")
 			return
@@ -189,26 +177,11 @@ func conditions(
 	if a.Err != nil {
 		set(appsv1beta1.ResourceDistributionPlacementFailed, true, reasonError, a.Err.Error())
 	} else {
-		of(appsv1beta1.ResourceDistributionPlacementFailed, problems)
+		setProblems(appsv1beta1.ResourceDistributionPlacementFailed, problems)
 	}
-	of(appsv1beta1.ResourceDistributionCopyFailed, failures)
+	setProblems(appsv1beta1.ResourceDistributionCopyFailed, failures)
 	if p.Deleting != "" {
 		set(appsv1beta1.ResourceDistributionWithdrawing, true, reasonDeleting, p.Deleting+": "+a.Holders(problems))
 	}
 	return out
-}
-
-// mayWait reports whether a status change may be written later: no failure starts, ends or changes its reason, and the generation was already
-// observed.
-func mayWait(before, after appsv1beta1.ResourceDistributionStatus) bool {
-	failed := func(s appsv1beta1.ResourceDistributionStatus) map[appsv1beta1.ResourceDistributionConditionType]string {
-		out := map[appsv1beta1.ResourceDistributionConditionType]string{}
-		for _, c := range report.ButReadiness(s.Conditions, report.DistributionForm()) {
-			if c.Status == metav1.ConditionTrue {
-				out[c.Type] = c.Reason
-			}
-		}
-		return out
-	}
-	return before.ObservedGeneration == after.ObservedGeneration && maps.Equal(failed(before), failed(after))
 }

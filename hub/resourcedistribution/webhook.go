@@ -62,7 +62,7 @@ func (w *Webhook) validateClusters(ctx context.Context, old, rd *appsv1beta1.Res
 			return nil, nil
 		}
 		return admission.Warnings{"spec.targets.clusters is not set, and this cluster runs no member stack, so nothing distributes this object: " +
-			"create it with clusters"}, nil
+			"create it again with that field"}, nil
 	}
 	clusters := placement.Selected(*c)
 	if faults := clusters.Validate(path); len(faults) > 0 {

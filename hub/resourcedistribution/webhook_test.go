@@ -46,8 +46,8 @@ func newWebhook(t *testing.T) *Webhook {
 	return &Webhook{Clusters: placement.ClusterRules{Client: c, Cache: c, Live: c}}
 }
 
-// by returns the context of a user's request.
-func by(t *testing.T, user string) context.Context {
+// asUser returns the context of a user's request.
+func asUser(t *testing.T, user string) context.Context {
 	t.Helper()
 	return admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UserInfo: authenticationv1.UserInfo{Username: user},
@@ -71,41 +71,41 @@ func TestWhatAdmissionSaysOfClusters(t *testing.T) {
 		{name: "All clusters are accepted.", user: "admin", rd: to(new(all()))},
 		{name: "A named cluster is accepted.", user: "tenant", rd: to(new(named("east")))},
 		{
-			name: "Who may not use a cluster does not learn whether it exists.", user: "tenant", rd: to(new(named("east", "nowhere"))),
+			name: "A user who may not use a cluster does not learn whether it exists.", user: "tenant", rd: to(new(named("east", "nowhere"))),
 			refused: `spec.targets.clusters.names[1]: Forbidden: user "tenant" may not use member cluster nowhere: it needs the verb "use" on memberclusters.fleet.kruise.io, in all namespaces`,
 		},
 		{
-			name: "Who may not use all selects none by labels.", user: "tenant", rd: to(new(labelled("web"))),
+			name: "A selector by labels requires permission for all clusters.", user: "tenant", rd: to(new(labelled("web"))),
 			refused: "spec.targets.clusters.selector: Forbidden: user \"tenant\" may not use all member clusters",
 		},
-		{name: "Nor all.", user: "tenant", rd: to(new(all())), refused: "spec.targets.clusters.all: Forbidden"},
-		{name: "Clusters that were named before are not reviewed again.", user: "tenant", old: to(new(named("east", "nowhere"))), rd: func() *appsv1beta1.ResourceDistribution {
+		{name: "All clusters require permission for all clusters.", user: "tenant", rd: to(new(all())), refused: "spec.targets.clusters.all: Forbidden"},
+		{name: "Clusters that were already named are not checked again.", user: "tenant", old: to(new(named("east", "nowhere"))), rd: func() *appsv1beta1.ResourceDistribution {
 			rd := to(new(named("nowhere", "east")))
 			rd.Spec.Targets.AllNamespaces = false
 			return rd
 		}()},
-		{name: "Nor is a change of labels.", user: "tenant", old: to(new(all())), rd: to(new(all()))},
-		{name: "One more is.", user: "tenant", old: to(new(named("east"))), rd: to(new(named("east", "west"))), refused: "names[1]: Forbidden"},
+		{name: "A change of labels is not checked.", user: "tenant", old: to(new(all())), rd: to(new(all()))},
+		{name: "A cluster that is added is checked.", user: "tenant", old: to(new(named("east"))), rd: to(new(named("east", "west"))), refused: "names[1]: Forbidden"},
 		{
 			name: "A cluster that does not exist is a warning.", user: "admin", rd: to(new(named("nowhere"))),
-			warned: "spec.targets.clusters.names[0]: there is no member cluster nowhere: it gets its copies when a MemberCluster of that name has joined; create it, or name another one",
+			warned: "spec.targets.clusters.names[0]: there is no member cluster nowhere: it gets its copies once a MemberCluster of that name has joined; create it, or name another one",
 		},
 		{
-			name: "So is one that is not ready.", user: "admin", rd: to(new(named("west"))),
+			name: "A cluster that is not ready is a warning.", user: "admin", rd: to(new(named("west"))),
 			warned: "copies wait for member clusters that are not accepted or not ready: west",
 		},
-		{name: "An object without clusters is the member's.", user: "tenant", rd: to(nil), local: true},
-		{name: "Without a member nothing distributes it.", user: "tenant", rd: to(nil), warned: "so nothing distributes this object: create it with clusters"},
+		{name: "An object without clusters is left to the local member stack.", user: "tenant", rd: to(nil), local: true},
+		{name: "Without a local member stack nothing distributes an object without clusters.", user: "tenant", rd: to(nil), warned: "so nothing distributes this object: create it again with that field"},
 		{
-			name: "A name must be that of a cluster.", user: "admin", rd: to(new(without(all(), "East_1"))),
+			name: "An invalid cluster name.", user: "admin", rd: to(new(without(all(), "East_1"))),
 			refused: `spec.targets.clusters.excluded[0]: Invalid value: "East_1"`,
 		},
 		{
-			name: "A cluster is not named and excluded.", user: "admin", rd: to(new(without(named("east"), "east"))),
-			refused: "spec.targets.clusters.names[0]: Invalid value: \"east\": excluded has it too",
+			name: "A cluster that is both named and excluded.", user: "admin", rd: to(new(without(named("east"), "east"))),
+			refused: "spec.targets.clusters.names[0]: Invalid value: \"east\": excluded lists it too",
 		},
 		{
-			name: "A selector can be read.", user: "admin", rd: to(&appsv1beta1.ResourceDistributionClusters{Selector: &metav1.LabelSelector{
+			name: "An invalid selector.", user: "admin", rd: to(&appsv1beta1.ResourceDistributionClusters{Selector: &metav1.LabelSelector{
 				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}},
 			}}),
 			refused: `spec.targets.clusters.selector.matchExpressions[0].operator: Invalid value: "Like"`,
@@ -118,9 +118,9 @@ func TestWhatAdmissionSaysOfClusters(t *testing.T) {
 			var warnings admission.Warnings
 			var err error
 			if tt.old == nil {
-				warnings, err = w.ValidateCreate(by(t, tt.user), tt.rd)
+				warnings, err = w.ValidateCreate(asUser(t, tt.user), tt.rd)
 			} else {
-				warnings, err = w.ValidateUpdate(by(t, tt.user), tt.old, tt.rd)
+				warnings, err = w.ValidateUpdate(asUser(t, tt.user), tt.old, tt.rd)
 			}
 			if tt.refused != "" {
 				require.ErrorContains(t, err, tt.refused)
@@ -154,10 +154,10 @@ func TestTheRulesOfMembersComeFirst(t *testing.T) {
 	t.Parallel()
 	w, rd := newWebhook(t), newWorld(all()).o.rd
 	w.Rules = refusing{}
-	warnings, err := w.ValidateCreate(by(t, "admin"), rd)
+	warnings, err := w.ValidateCreate(asUser(t, "admin"), rd)
 	require.ErrorContains(t, err, "no Secret has this key")
 	require.Equal(t, admission.Warnings{"careful"}, warnings)
-	_, err = w.ValidateUpdate(by(t, "admin"), rd, rd)
+	_, err = w.ValidateUpdate(asUser(t, "admin"), rd, rd)
 	require.ErrorContains(t, err, "no Secret has this key")
 	warnings, err = w.ValidateDelete(t.Context(), rd)
 	require.NoError(t, err)
@@ -169,6 +169,6 @@ func TestExamples(t *testing.T) {
 	bySchema := []string{"nothing", "all-and-names", "empty-selector", "name-twice", "name-too-long", "source"}
 	webhooktest.Examples(t, "../../e2e/examples", "distribute", bySchema, func(t *testing.T, text []byte) ([]string, error) {
 		t.Helper()
-		return newWebhook(t).ValidateCreate(by(t, "admin"), webhooktest.Read(t, text, appsv1alpha1.ResourceDistributionToHub))
+		return newWebhook(t).ValidateCreate(asUser(t, "admin"), webhooktest.Read(t, text, appsv1alpha1.ResourceDistributionToHub))
 	})
 }

@@ -23,8 +23,8 @@ const (
 	breakerWindow = time.Minute
 	// breakerFloor and breakerShare limit the withdrawals in a window: the floor, or a 20th (5 %) of the namespace's rows in the cluster,
 	// whichever is larger.
-	breakerFloor = 10
-	breakerShare = 20
+	breakerFloor   = 10
+	breakerDivisor = 20
 	// breakerOpen is how long withdrawals are unlimited after an administrator has allowed them.
 	breakerOpen = 10 * time.Minute
 )
@@ -82,14 +82,14 @@ func newBreaker(c clock.PassiveClock) *breaker { return &breaker{clock: c, by: m
 
 // take counts a withdrawal for a namespace with that many rows in the cluster. paused says whether the MemberCluster has the annotation for
 // the namespace at that resource version. take returns whether the row may be withdrawn, and when to retry if it has to wait.
-func (b *breaker) take(of tenancy, why cause, rows int, paused bool, version string) (verdict, time.Duration) {
+func (b *breaker) take(key tenancy, why cause, rows int, paused bool, version string) (verdict, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.clock.Now()
-	w := b.by[of]
+	w := b.by[key]
 	if w == nil {
 		w = &window{}
-		b.by[of] = w
+		b.by[key] = w
 	}
 	if paused {
 		w.tripped, w.annotated = true, ""
@@ -107,7 +107,7 @@ func (b *breaker) take(of tenancy, why cause, rows int, paused bool, version str
 	if now.Before(w.openUntil) {
 		return pass, 0
 	}
-	return w.take(why, max(breakerFloor, rows/breakerShare), now)
+	return w.take(why, max(breakerFloor, rows/breakerDivisor), now)
 }
 
 // take counts a withdrawal if the window has fewer than most. Beyond that, a withdrawal for a deletion waits if all withdrawals in the window
@@ -139,19 +139,19 @@ func (w *window) take(why cause, most int, now time.Time) (verdict, time.Duratio
 }
 
 // annotated records the resource version at which the MemberCluster got the annotation.
-func (b *breaker) annotated(of tenancy, version string) {
+func (b *breaker) annotated(key tenancy, version string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w := b.by[of]; w != nil {
+	if w := b.by[key]; w != nil {
 		w.annotated = version
 	}
 }
 
 // giveBack undoes the last take, because the row was not withdrawn.
-func (b *breaker) giveBack(of tenancy) {
+func (b *breaker) giveBack(key tenancy) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w := b.by[of]; w != nil && len(w.withdrawn) > 0 {
+	if w := b.by[key]; w != nil && len(w.withdrawn) > 0 {
 		w.withdrawn = w.withdrawn[:len(w.withdrawn)-1]
 	}
 }
@@ -166,8 +166,8 @@ func tenancyOf(cluster string, row *fleetv1alpha1.MemberWork) tenancy {
 // whether the breaker has counted the withdrawal.
 func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row *fleetv1alpha1.MemberWork, deleted bool) (counted bool, err error) {
 	cluster, namespace := mc.Name, row.Spec.Source.Namespace
-	of := tenancyOf(cluster, row)
-	name := of.namespace
+	key := tenancyOf(cluster, row)
+	name := key.namespace
 	if !mc.DeletionTimestamp.IsZero() || emptied(row) {
 		return false, nil
 	}
@@ -182,7 +182,7 @@ func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row 
 		}
 	}
 	why := cause{source: row.Spec.Source.UID, deleted: deleted}
-	says, after := s.breaker.take(of, why, count, slices.Contains(Paused(mc), name), mc.ResourceVersion)
+	says, after := s.breaker.take(key, why, count, slices.Contains(Paused(mc), name), mc.ResourceVersion)
 	switch says {
 	case pass:
 		return true, nil
@@ -193,15 +193,15 @@ func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row 
 		if err != nil {
 			return false, err
 		}
-		s.breaker.annotated(of, version)
+		s.breaker.annotated(key, version)
 		ctrl.LoggerFrom(ctx).Info("Paused withdrawals", "cluster", cluster, "namespace", name, "count", count)
 	case held:
 	}
-	which := "of namespace " + namespace
+	which := "in namespace " + namespace
 	if namespace == "" {
 		which = "without a namespace"
 	}
-	return false, fmt.Errorf("%w: many objects %s would be withdrawn from cluster %s at once; if that is meant, run "+
+	return false, fmt.Errorf("%w: too many objects %s would be withdrawn from cluster %s at once; if that is intended, run "+
 		"kubectl annotate membercluster %s %s-", ErrPaused, which, cluster, cluster, keys.FleetWithdrawalsPaused)
 }
 

@@ -21,7 +21,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // Contents without a row are kept for contentGrace, so that a rollback finds them again. They are kept only for contentLeast, which is long
@@ -219,17 +219,17 @@ func (c *collector) due(content *metav1.PartialObjectMetadata) (names []string, 
 		x, y := c.unused[a], c.unused[b]
 		return cmp.Or(y.since.Compare(x.since), y.created.Compare(x.created), cmp.Compare(a, b))
 	})
-	bytes, of := 0, map[string]int{}
+	bytes, perSource := 0, map[string]int{}
 	for _, name := range newestFirst {
 		u := c.unused[name]
 		keep := contentGrace
-		if of[u.source] >= unusedPerSource || bytes > unusedBytes {
+		if perSource[u.source] >= unusedPerSource || bytes > unusedBytes {
 			keep = contentLeast
 		}
-		of[u.source]++
+		perSource[u.source]++
 		bytes += u.bytes
 		if left := keep - now.Sub(u.since); left > 0 {
-			next = report.Sooner(next, left)
+			next = timing.Sooner(next, left)
 		} else {
 			names = append(names, name)
 		}

@@ -68,17 +68,17 @@ func TestWhetherAContentIsUsedIsAskedWithoutAListOfAllRows(t *testing.T) {
 		used, err := (&collector{reader: api}).used(t.Context(), []string{"c-0", "c-1", "c-x"})
 		require.NoError(t, err)
 		require.True(t, used["c-0"])
-		require.True(t, used["c-1"], "by a row that says how it is applied")
+		require.True(t, used["c-1"], "by a row with apply options")
 		require.False(t, used["c-x"])
 		if old {
-			require.Equal(t, []int{500, 500, 234}, api.lists, "an older apiserver has it listed by pages")
+			require.Equal(t, []int{500, 500, 234}, api.lists, "an older apiserver is listed page by page")
 		} else {
 			require.Equal(t, []int{1, 0, 0, 1, 0, 0}, api.lists)
 		}
 	}
 }
 
-// BenchmarkCollect checks whether one content is used, among those of all rows.
+// BenchmarkCollect checks whether one content is used, among the contents of all rows.
 func BenchmarkCollect(b *testing.B) {
 	for _, rows := range []int{1000, 10000} {
 		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
@@ -117,13 +117,13 @@ func TestAttack10UnusedContentsAreBounded(t *testing.T) {
 		after    time.Duration
 		left     int
 	}{
-		{"unused ones are kept for a rollback", many(10, "web", 10), 299 * time.Second, 10},
-		{"for five minutes", many(10, "web", 10), 5 * time.Minute, 0},
-		{"ten of each source, not more", many(25, "web", 10), time.Minute, 10},
-		{"so that one source does not count for another", append(many(10, "web", 10), many(10, "db", 10)...), time.Minute, 20},
-		{"and 64 MiB of all, the newest", append(many(10, "web", 8<<20), many(10, "db", 8<<20)...), time.Minute, 9},
-		{"all for a minute, in which a row is written", many(25, "web", 10), 59 * time.Second, 25},
-		{"those with a row for as long as it needs them", append(many(12, "db", 10), one{"web-00", "web", 10, true}), time.Hour, 1},
+		{"unused contents are kept for a rollback", many(10, "web", 10), 299 * time.Second, 10},
+		{"unused contents are deleted after five minutes", many(10, "web", 10), 5 * time.Minute, 0},
+		{"at most ten of each source", many(25, "web", 10), time.Minute, 10},
+		{"each source has its own limit", append(many(10, "web", 10), many(10, "db", 10)...), time.Minute, 20},
+		{"at most 64 MiB in total, the newest ones", append(many(10, "web", 8<<20), many(10, "db", 8<<20)...), time.Minute, 9},
+		{"all are kept for a minute, during which a row may be written", many(25, "web", 10), 59 * time.Second, 25},
+		{"contents with a row are kept as long as it needs them", append(many(12, "db", 10), one{"web-00", "web", 10, true}), time.Hour, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +170,7 @@ func TestAttack10UnusedContentsAreBounded(t *testing.T) {
 				}
 			}
 			require.Equal(t, tt.left, left)
-			require.LessOrEqual(t, len(c.unused), left, "what is gone is forgotten")
+			require.LessOrEqual(t, len(c.unused), left, "deleted contents are forgotten")
 		})
 	}
 }

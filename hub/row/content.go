@@ -35,8 +35,8 @@ type BudgetError struct {
 }
 
 func (e BudgetError) Error() string {
-	return fmt.Sprintf("manifests of namespace %s have %d bytes on this hub, and at most %d are possible: what needs another one stays as it is. "+
-		"Clusters share a manifest where overrides change at most %d bytes of it; or place fewer objects", e.Namespace, e.Used, contentBudget, PatchLimit)
+	return fmt.Sprintf("manifests of namespace %s have %d bytes on this hub, and the limit is %d: objects that need a new one stay as they are. "+
+		"Clusters share a manifest if overrides change at most %d bytes of it; or place fewer objects", e.Namespace, e.Used, contentBudget, PatchLimit)
 }
 
 // contentMetadata returns an empty content without its manifest. The cache holds only metadata, because manifests are most of what a hub
@@ -129,11 +129,11 @@ func (u *usage) count(ctx context.Context, c client.Reader, now time.Time) error
 		u.by[all.Items[i].Labels[keys.FleetSourceNamespace]] += sizeOf(&all.Items[i])
 		delete(u.made, all.Items[i].Name)
 	}
-	for name, is := range u.made {
-		if now.Sub(is.at) >= madeAge {
+	for name, recent := range u.made {
+		if now.Sub(recent.at) >= madeAge {
 			delete(u.made, name)
 		} else {
-			u.by[is.namespace] += is.bytes
+			u.by[recent.namespace] += recent.bytes
 		}
 	}
 	u.read = now

@@ -39,8 +39,8 @@ func metadataOnly(t *testing.T) client.Client {
 		}).Build()
 }
 
-// long returns a want in a namespace whose manifest has that many bytes and starts with a number.
-func long(namespace string, number, bytes int) Want {
+// longWant returns a want in a namespace whose manifest has that many bytes and starts with a number.
+func longWant(namespace string, number, bytes int) Want {
 	w := want("east", 1)
 	w.Source.Namespace, w.Source.Name = namespace, fmt.Sprint("web-", number)
 	w.Object = &fleetv1alpha1.WorkObject{APIVersion: "v1", Kind: "ConfigMap", Name: fmt.Sprint("web-", number)}
@@ -59,36 +59,36 @@ func TestAttack23ContentsOfANamespaceHaveABudget(t *testing.T) {
 		return err
 	}
 	for i := range 3 {
-		require.NoError(t, put(long("shop", i, 300)))
+		require.NoError(t, put(longWant("shop", i, 300)))
 	}
 	full := BudgetError{}
-	require.ErrorAs(t, put(long("shop", 3, 300)), &full)
+	require.ErrorAs(t, put(longWant("shop", 3, 300)), &full)
 	require.Equal(t, BudgetError{Namespace: "shop", Used: 900}, full)
 	require.Contains(t, full.Error(), "manifests of namespace shop have 900 bytes")
-	require.NoError(t, put(long("shop", 4, 100)), "there is room for a short one")
-	shared := long("shop", 0, 300)
+	require.NoError(t, put(longWant("shop", 4, 100)), "there is room for a small manifest")
+	shared := longWant("shop", 0, 300)
 	shared.Cluster = "west"
 	require.NoError(t, put(shared), "clusters share contents")
-	require.NoError(t, put(long("garden", 5, 300)), "another tenant has its own budget")
-	require.NoError(t, put(long("", 6, 3000)), "administrators have none")
+	require.NoError(t, put(longWant("garden", 5, 300)), "another tenant has its own budget")
+	require.NoError(t, put(longWant("", 6, 3000)), "cluster-scoped objects have no budget")
 
 	again := NewStore(c, []byte("key"), clk)
 	again.usage.most = 1000
-	_, _, err := again.Put(t.Context(), long("shop", 3, 300), nil)
-	require.ErrorAs(t, err, &full, "a hub that starts again counts what is there")
+	_, _, err := again.Put(t.Context(), longWant("shop", 3, 300), nil)
+	require.ErrorAs(t, err, &full, "a restarted hub counts existing contents")
 
 	gone := &fleetv1alpha1.WorkContent{}
-	gone.Namespace, gone.Name = fleetv1alpha1.SystemNamespace, fleetv1alpha1.ContentName(s.key, long("shop", 1, 300).Manifest)
+	gone.Namespace, gone.Name = fleetv1alpha1.SystemNamespace, fleetv1alpha1.ContentName(s.key, longWant("shop", 1, 300).Manifest)
 	require.NoError(t, c.Delete(t.Context(), gone))
-	require.ErrorAs(t, put(long("shop", 3, 300)), &full)
+	require.ErrorAs(t, put(longWant("shop", 3, 300)), &full)
 	clk.SetTime(clk.Now().Add(madeAge))
-	require.NoError(t, put(long("shop", 3, 300)), "what is deleted makes room")
+	require.NoError(t, put(longWant("shop", 3, 300)), "deleted contents make room")
 }
 
 func TestAttack23ContentsAreCollectedByTheirMetadata(t *testing.T) {
 	t.Parallel()
 	c, clk := metadataOnly(t), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	w := long("shop", 0, 300)
+	w := longWant("shop", 0, 300)
 	content := newContent("c-1", w)
 	require.NoError(t, c.Create(t.Context(), content))
 	clean := &collector{Client: c, reader: &selecting{}, clock: clk, unused: map[string]unused{}}
@@ -118,7 +118,7 @@ func (c *counted) Get(ctx context.Context, key client.ObjectKey, o client.Object
 
 func TestAManifestIsReadOnceFromTheApiserver(t *testing.T) {
 	t.Parallel()
-	live := &counted{Reader: fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(newContent("c-1", long("shop", 0, 300))).Build()}
+	live := &counted{Reader: fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(newContent("c-1", longWant("shop", 0, 300))).Build()}
 	s := NewStore(nil, []byte("key"), clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
 	for range 3 {
 		manifest, err := s.Manifest(t.Context(), live, "c-1")
@@ -128,5 +128,5 @@ func TestAManifestIsReadOnceFromTheApiserver(t *testing.T) {
 	require.Equal(t, 1, live.gets)
 	manifest, err := s.Manifest(t.Context(), live, "c-2")
 	require.NoError(t, err)
-	require.Empty(t, manifest, "it is missing, which is asked again")
+	require.Empty(t, manifest, "a missing content is read again")
 }

@@ -42,7 +42,7 @@ func TestPlacingListsTheRowsOfAnObjectWhoeverPlacesIt(t *testing.T) {
 		change(&w)
 		return w.create("c")
 	}
-	of := func(o fleetv1alpha1.WorkObject) func(*Want) {
+	placing := func(o fleetv1alpha1.WorkObject) func(*Want) {
 		return func(w *Want) { w.Source.Kind, w.Source.Name, w.Object = "Propagation", "p", &o }
 	}
 	another := func(o fleetv1alpha1.WorkObject, change func(*fleetv1alpha1.WorkObject)) fleetv1alpha1.WorkObject {
@@ -50,12 +50,12 @@ func TestPlacingListsTheRowsOfAnObjectWhoeverPlacesIt(t *testing.T) {
 		return o
 	}
 	b := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(
-		made("east", of(web)),
-		made("west", of(another(web, func(o *fleetv1alpha1.WorkObject) { o.APIVersion = "apps/v1beta1" }))),
+		made("east", placing(web)),
+		made("west", placing(another(web, func(o *fleetv1alpha1.WorkObject) { o.APIVersion = "apps/v1beta1" }))),
 		made("north", func(w *Want) { w.Source.APIVersion, w.Source.Kind, w.Source.Name = web.APIVersion, web.Kind, web.Name }),
-		made("a", of(another(web, func(o *fleetv1alpha1.WorkObject) { o.APIVersion = "v1" }))),
-		made("b", of(another(web, func(o *fleetv1alpha1.WorkObject) { o.Name = "other" }))),
-		made("c", func(w *Want) { of(web)(w); w.Source.Namespace = "other" }),
+		made("a", placing(another(web, func(o *fleetv1alpha1.WorkObject) { o.APIVersion = "v1" }))),
+		made("b", placing(another(web, func(o *fleetv1alpha1.WorkObject) { o.Name = "other" }))),
+		made("c", func(w *Want) { placing(web)(w); w.Source.Namespace = "other" }),
 	)
 	require.NoError(t, IndexByObject(t.Context(), testkit.Indexes{Builder: b}))
 	rows, clusters := &fleetv1alpha1.MemberWorkList{}, []string{}
@@ -63,7 +63,7 @@ func TestPlacingListsTheRowsOfAnObjectWhoeverPlacesIt(t *testing.T) {
 	for i := range rows.Items {
 		clusters = append(clusters, rows.Items[i].Labels[keys.FleetCluster])
 	}
-	require.ElementsMatch(t, []string{"east", "west", "north"}, clusters, "of any version, and of any kind of source")
+	require.ElementsMatch(t, []string{"east", "west", "north"}, clusters, "rows of any version, and of any kind of source")
 }
 
 func TestTwoSourcesCantHaveARowOfOneObjectInOneCluster(t *testing.T) {
@@ -74,13 +74,13 @@ func TestTwoSourcesCantHaveARowOfOneObjectInOneCluster(t *testing.T) {
 		change(&w)
 		return w.Name()
 	}
-	is := name(func(*Want) {})
-	require.Equal(t, is, name(func(w *Want) { w.Source.UID, w.Source.Name = "another", "another" }))
-	require.Equal(t, is, name(func(w *Want) { w.Object.APIVersion = "apps/v2" }))
+	unchanged := name(func(*Want) {})
+	require.Equal(t, unchanged, name(func(w *Want) { w.Source.UID, w.Source.Name = "another", "another" }))
+	require.Equal(t, unchanged, name(func(w *Want) { w.Object.APIVersion = "apps/v2" }))
 	for _, change := range []func(*Want){
 		func(w *Want) { w.Source.Namespace = "another" }, func(w *Want) { w.Object.Name = "another" },
 		func(w *Want) { w.Object.Kind = "Another" }, func(w *Want) { w.Object.APIVersion = "v1" }, func(w *Want) { w.Object = nil },
 	} {
-		require.NotEqual(t, is, name(change))
+		require.NotEqual(t, unchanged, name(change))
 	}
 }

@@ -72,7 +72,7 @@ func TestPut(t *testing.T) {
 		}
 		require.Len(t, writes.Verbs, 3, "one content and two rows")
 	})
-	t.Run("an equal want writes nothing, also when only the bounds have become equal", func(t *testing.T) {
+	t.Run("an equal want writes nothing, even if the bounds were different before", func(t *testing.T) {
 		t.Parallel()
 		c, writes := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
@@ -99,7 +99,7 @@ func TestPut(t *testing.T) {
 		require.Len(t, writes.Verbs, 1)
 		require.Equal(t, int32(5), now.Spec.Grant.Replicas)
 	})
-	t.Run("a row that another client has written since it was read is not overwritten", func(t *testing.T) {
+	t.Run("a row that another client has written in the meantime is not overwritten", func(t *testing.T) {
 		t.Parallel()
 		c, _ := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
@@ -110,7 +110,7 @@ func TestPut(t *testing.T) {
 		_, _, err = s.Put(t.Context(), want("east", 7), live.DeepCopy())
 		require.Error(t, err)
 	})
-	t.Run("a patch of more than 2 KiB goes into a content of its own", func(t *testing.T) {
+	t.Run("a patch of more than 2 KiB is merged into a separate content", func(t *testing.T) {
 		t.Parallel()
 		c, _ := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
@@ -124,7 +124,7 @@ func TestPut(t *testing.T) {
 		require.Contains(t, content.Manifest, "xxx")
 		require.Contains(t, content.Manifest, `"template"`)
 	})
-	t.Run("a manifest that only its member may read is in the row, and nowhere else", func(t *testing.T) {
+	t.Run("a manifest that only its member may read is only in the row", func(t *testing.T) {
 		t.Parallel()
 		c, writes := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
@@ -150,7 +150,7 @@ func TestPut(t *testing.T) {
 		require.NoError(t, c.List(t.Context(), contents))
 		require.Empty(t, contents.Items)
 	})
-	t.Run("a row that says how it is applied is one that an older agent does not apply (I39)", func(t *testing.T) {
+	t.Run("I39: a row with apply options is not applied by an older agent", func(t *testing.T) {
 		t.Parallel()
 		c, writes := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
@@ -212,7 +212,7 @@ func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
 		return c, writes, NewStore(c, []byte("key"), clocktesting.NewFakePassiveClock(time.Unix(0, 0))), live
 	}
-	t.Run("a row that was granted at a former epoch", func(t *testing.T) {
+	t.Run("a row that was granted at an earlier epoch", func(t *testing.T) {
 		t.Parallel()
 		c, writes, s, live := start(t)
 		require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveOrphan, false))
@@ -220,9 +220,9 @@ func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
 		require.False(t, live.DeletionTimestamp.IsZero())
 		require.Equal(t, int64(8), live.Spec.Grant.Epoch)
 		require.Equal(t, fleetv1alpha1.LeaveOrphan, live.Spec.DeletionPolicy)
-		require.Equal(t, []string{"update", "delete"}, writes.Verbs, "epoch and policy are one write")
+		require.Equal(t, []string{"update", "delete"}, writes.Verbs, "epoch and policy are updated in one write")
 	})
-	t.Run("a row that was withdrawn at a former epoch, once and with the policy that it has", func(t *testing.T) {
+	t.Run("a row that was withdrawn at an earlier epoch is updated once and keeps its policy", func(t *testing.T) {
 		t.Parallel()
 		c, writes, s, live := start(t)
 		require.NoError(t, c.Delete(t.Context(), live))
@@ -235,7 +235,7 @@ func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
 		require.Equal(t, fleetv1alpha1.LeaveDelete, live.Spec.DeletionPolicy)
 		require.Equal(t, []string{"delete", "update"}, writes.Verbs)
 	})
-	t.Run("a row without its cluster is withdrawn already", func(t *testing.T) {
+	t.Run("a row without its cluster is already withdrawn", func(t *testing.T) {
 		t.Parallel()
 		c, _, s, live := start(t)
 		require.NoError(t, c.Delete(t.Context(), live))
@@ -280,7 +280,7 @@ func TestI13MassWithdrawalsPauseAndAsk(t *testing.T) {
 
 	clk.SetTime(clk.Now().Add(time.Hour))
 	gone, _ = withdraw()
-	require.Equal(t, 10, gone, "it does not continue after a while by itself")
+	require.Equal(t, 10, gone, "withdrawals do not continue by themselves")
 
 	live := &fleetv1alpha1.MemberCluster{}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))
@@ -302,24 +302,24 @@ func TestBreakerLetsSmallNumbersPass(t *testing.T) {
 	}
 	for i := range 51 {
 		says, _ := b.take(tenancy{"west", "shop"}, cause{}, 1000, false, "1")
-		require.Equal(t, map[bool]verdict{true: pass, false: trip}[i < 50], says, "5 %% of 1,000 rows may go")
+		require.Equal(t, map[bool]verdict{true: pass, false: trip}[i < 50], says, "5 %% of 1,000 rows may be withdrawn")
 	}
 }
 
 func TestBreakerKnowsItsAnnotationBeforeTheCacheDoes(t *testing.T) {
 	t.Parallel()
-	b, of := newBreaker(clocktesting.NewFakePassiveClock(time.Unix(0, 0))), tenancy{"east", "shop"}
+	b, key := newBreaker(clocktesting.NewFakePassiveClock(time.Unix(0, 0))), tenancy{"east", "shop"}
 	take := func(version string) verdict {
-		says, _ := b.take(of, cause{}, 20, false, version)
+		says, _ := b.take(key, cause{}, 20, false, version)
 		return says
 	}
 	for range breakerFloor {
 		require.Equal(t, pass, take("5"))
 	}
 	require.Equal(t, trip, take("5"))
-	b.annotated(of, "7")
-	require.Equal(t, held, take("6"), "it is annotated once")
-	require.Equal(t, pass, take("8"), "the annotation was removed before the cache has shown it")
+	b.annotated(key, "7")
+	require.Equal(t, held, take("6"), "the cluster is annotated once")
+	require.Equal(t, pass, take("8"), "the annotation was removed before the cache showed it")
 }
 
 func TestI13ADeletionOfOneSourceIsPaced(t *testing.T) {
@@ -329,11 +329,11 @@ func TestI13ADeletionOfOneSourceIsPaced(t *testing.T) {
 	const ten = "AAAAAAAAAA"
 	for _, tt := range []struct{ name, withdrawals, want string }{
 		{"One source that is deleted waits.", ten + "AAA", "ppppppppppwww"},
-		{"A selector or a label trips.", strings.ToLower(ten) + "a", "ppppppppppt"},
-		{"Several sources that are deleted trip.", "AABBCCDDEEF", "ppppppppppt"},
-		{"So does a deletion after others.", "aAAAAAAAAAA", "ppppppppppt"},
-		{"What is paced does not count for another source.", ten + "ABbA", "ppppppppppwppw"},
-		{"Which does not wait too.", ten + "A" + "BBBBBBBBBB" + "B", "ppppppppppw" + "pppppppppp" + "t"},
+		{"Other withdrawals trip the breaker.", strings.ToLower(ten) + "a", "ppppppppppt"},
+		{"Several sources that are deleted trip the breaker.", "AABBCCDDEEF", "ppppppppppt"},
+		{"A deletion after other withdrawals trips the breaker.", "aAAAAAAAAAA", "ppppppppppt"},
+		{"Paced withdrawals do not count for another source.", ten + "ABbA", "ppppppppppwppw"},
+		{"A second source is not paced at the same time.", ten + "A" + "BBBBBBBBBB" + "B", "ppppppppppw" + "pppppppppp" + "t"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -462,17 +462,17 @@ func TestAttack09OneTenantDoesNotUseUpTheBreakerOfAnother(t *testing.T) {
 				continue
 			}
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
-			require.True(t, live.Spec.Withdrawn, "the member can tell this from a deletion by somebody else")
+			require.True(t, live.Spec.Withdrawn, "the member can tell this from a deletion by another client")
 			gone++
 		}
 		return gone
 	}
 	require.Equal(t, 10, withdraw("noisy", 20))
-	require.Equal(t, 10, withdraw("quiet", 10), "another namespace has a limit of its own")
+	require.Equal(t, 10, withdraw("quiet", 10), "another namespace has its own limit")
 	live := &fleetv1alpha1.MemberCluster{}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))
 	require.Equal(t, []string{"noisy"}, Paused(live))
-	require.Equal(t, 10, withdraw("quiet", 20), "those that are withdrawn count as such")
+	require.Equal(t, 10, withdraw("quiet", 20), "rows that are already withdrawn do not count again")
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))
 	require.Equal(t, []string{"noisy", "quiet"}, Paused(live))
 }
@@ -503,12 +503,12 @@ func TestI13ObjectsWithoutANamespaceHaveALimitOfTheirOwn(t *testing.T) {
 		}
 	}
 	withdraw()
-	require.Equal(t, 2, paused, "ten may go within a minute")
+	require.Equal(t, 2, paused, "ten withdrawals are allowed within a minute")
 	live := &fleetv1alpha1.MemberCluster{}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))
 	require.Equal(t, []string{noNamespace}, Paused(live))
 	withdraw()
-	require.Equal(t, 2, paused, "until an administrator allows more")
+	require.Equal(t, 2, paused, "the rest waits for an administrator")
 	live.Annotations = nil
 	require.NoError(t, c.Update(t.Context(), live))
 	withdraw()

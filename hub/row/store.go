@@ -29,7 +29,7 @@ type PacedError struct {
 }
 
 func (e PacedError) Error() string {
-	return fmt.Sprintf("what was deleted is withdrawn from cluster %s slowly, at most %d objects or 5 %% of them a minute: the others follow",
+	return fmt.Sprintf("deleted objects are withdrawn from cluster %s slowly, at most %d objects or 5 %% of them per minute: the others follow",
 		e.Cluster, breakerFloor)
 }
 
@@ -61,7 +61,7 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 	}
 	content := s.contentName(want)
 	missing := !want.Inline && live != nil && live.Status.Reason == fleetv1alpha1.ReasonContentNotFound
-	if live != nil && !missing && same(live.Spec, want.spec(content)) {
+	if live != nil && !missing && sameSpec(live.Spec, want.spec(content)) {
 		return live, false, nil
 	}
 	if !want.Inline {
@@ -77,7 +77,7 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 		ctrl.LoggerFrom(ctx).Info("Created row", "cluster", want.Cluster, "name", made.Name)
 		return made, true, nil
 	}
-	if same(live.Spec, want.spec(content)) { // Only its content was missing.
+	if sameSpec(live.Spec, want.spec(content)) { // Only its content was missing.
 		return live, false, nil
 	}
 	next := live.DeepCopy()
@@ -93,7 +93,7 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 // Current reports whether a row is in its desired state, so that Put would write nothing except a missing content.
 func (s *Store) Current(want Want, live *fleetv1alpha1.MemberWork) bool {
 	want, err := want.fold()
-	return err == nil && same(live.Spec, want.spec(s.contentName(want)))
+	return err == nil && sameSpec(live.Spec, want.spec(s.contentName(want)))
 }
 
 // contentName returns the content name of a manifest. It remembers the most recent ones: the rows of an object are written one after another
@@ -105,15 +105,15 @@ func (s *Store) contentName(want Want) string {
 	if last := s.last.Load(); last != nil && last.manifest == string(want.Manifest) { // This comparison doesn't copy.
 		return last.name
 	}
-	is := &named{manifest: string(want.Manifest)}
-	if name, known := s.names.Get(is.manifest); known {
-		is.name = name.(string)
+	entry := &named{manifest: string(want.Manifest)}
+	if name, known := s.names.Get(entry.manifest); known {
+		entry.name = name.(string)
 	} else {
-		is.name = fleetv1alpha1.ContentName(s.key, want.Manifest)
-		s.names.Add(is.manifest, is.name)
+		entry.name = fleetv1alpha1.ContentName(s.key, want.Manifest)
+		s.names.Add(entry.manifest, entry.name)
 	}
-	s.last.Store(is)
-	return is.name
+	s.last.Store(entry)
+	return entry.name
 }
 
 // putContent creates the content unless it exists. Contents are immutable, so an existing one is correct.

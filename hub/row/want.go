@@ -156,10 +156,10 @@ func (w Want) create(content string) *fleetv1alpha1.MemberWork {
 	}
 }
 
-// same reports whether two specs are equal. Patches are compared as JSON, because the apiserver may format them differently. Bounds are not
-// compared: they say what may be running until the row is acknowledged, and become equal then. They are written together with the other
+// sameSpec reports whether two specs are equal. Patches are compared as JSON, because the apiserver may format them differently. Bounds are
+// not compared: they say what may be running until the row is acknowledged, and become equal then. They are written together with the other
 // numbers.
-func same(a, b fleetv1alpha1.MemberWorkSpec) bool {
+func sameSpec(a, b fleetv1alpha1.MemberWorkSpec) bool {
 	if !sameJSON(a.Patch.Raw, b.Patch.Raw) {
 		return false
 	}

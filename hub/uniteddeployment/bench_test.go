@@ -18,7 +18,7 @@ import (
 // its content. Reports of members, managed fields and the object itself are not included: see make bench-hub.
 func BenchmarkWrites(b *testing.B) {
 	const rows = 2
-	w := newWorld(rows, in("east", "east", "1"), in("west", "west", "1"))
+	w := newWorld(rows, subsetIn("east", "east", "1"), subsetIn("west", "west", "1"))
 	ud, pod := w.o.ud, corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},

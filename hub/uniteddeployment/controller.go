@@ -10,7 +10,6 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
 // sourceKind is the kind of the objects that this controller reconciles.
@@ -42,10 +41,9 @@ func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1be
 			return observe(ctx, c, key, options)
 		},
 		Plan: plan,
-		Status: func(o *observed, p planned, a placement.Result, now time.Time) (was, is appsv1beta1.UnitedDeploymentStatus) {
+		Status: func(o *observed, p planned, a placement.Summary, now time.Time) (before, after appsv1beta1.UnitedDeploymentStatus) {
 			return o.ud.Status, status(o, p, a, now)
 		},
-		Collect: collect,
 		Prepare: func(ctx context.Context, c placement.Client, o *observed, p planned) ([]placement.Problem, error) {
 			return dependencies{c}.apply(ctx, o.ud, p.serves(o))
 		},
@@ -53,8 +51,8 @@ func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1be
 			return dependencies{c}.withdraw(ctx, key)
 		},
 		Watch: watchDependencies,
-		Events: func(o *observed, was, is appsv1beta1.UnitedDeploymentStatus) []event.Event {
-			return eventsFor(ptr.Deref(o.ud.Spec.Replicas, 1), was, is)
+		Change: func(o *observed, before, after appsv1beta1.UnitedDeploymentStatus) placement.Change {
+			return changed(ptr.Deref(o.ud.Spec.Replicas, 1), before, after)
 		},
 	}
 }
@@ -69,16 +67,4 @@ func subsetsOf(ud *appsv1beta1.UnitedDeployment) []placement.Where {
 		out = append(out, placement.Where{Cluster: s.Cluster, Selector: s.ClusterSelector})
 	}
 	return out
-}
-
-// collect returns how long a status change is collected with later ones.
-func collect(was, is appsv1beta1.UnitedDeploymentStatus) time.Duration {
-	switch {
-	case !mayWait(was, is):
-		return 0
-	case onlyBegun(was, is):
-		return begunDelay
-	default:
-		return placement.StatusDelay
-	}
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -76,7 +76,7 @@ func (b *fixture) reconcile(tb testing.TB, ud *appsv1beta1.UnitedDeployment) (*a
 
 // hub returns a namespace, the cluster east and some objects there with one replica each.
 func hub(objects int) ([]client.Object, []*appsv1beta1.UnitedDeployment) {
-	w := newWorld(1, in("a", "east", ""))
+	w := newWorld(1, subsetIn("a", "east", ""))
 	w.cluster("east", nil)
 	all := []client.Object{w.o.Clusters["east"], &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
 	var uds []*appsv1beta1.UnitedDeployment
@@ -129,7 +129,7 @@ func TestAStatusThatMayWaitIsCollected(t *testing.T) {
 	due, wrote = reconcile(2 * time.Second)
 	require.False(t, wrote)
 	require.Equal(t, time.Second, due)
-	require.Empty(t, b.sent.All(), "events are those of statuses that were written")
+	require.Empty(t, b.sent.All(), "events are only sent for statuses that were written")
 	due, wrote = reconcile(time.Second)
 	require.True(t, wrote)
 	require.Zero(t, due)
@@ -172,12 +172,12 @@ func TestWhatMayWait(t *testing.T) {
 		wait time.Duration
 	}{
 		{"a change that was sent to the clusters", rest, func(s *status) { set(s, appsv1beta1.SubsetProvisioned, corev1.ConditionFalse, "Waiting") }, begunDelay},
-		{"a change that begins", rest, func(s *status) { *s = begun }, begunDelay},
-		{"a change that begins and takes a pod", rest, func(s *status) { *s = begun; s.AvailableReplicas = 3 }, placement.StatusDelay},
+		{"a change that has just begun", rest, func(s *status) { *s = begun }, begunDelay},
+		{"a change that has just begun and removes a pod", rest, func(s *status) { *s = begun; s.AvailableReplicas = 3 }, placement.StatusDelay},
 		{"a change of an object that was not complete", updating, func(s *status) { *s = begun }, placement.StatusDelay},
 		{"the first pod", rest, func(s *status) { *s = updating }, begunDelay},
 		{"a scale-out", rest, func(s *status) { s.SubsetStatuses[0].Replicas = 5 }, placement.StatusDelay},
-		{"a move that begins", rest, func(s *status) { *s = begun; moving(s) }, placement.StatusDelay},
+		{"a move that has just begun", rest, func(s *status) { *s = begun; moving(s) }, placement.StatusDelay},
 		{"counts of a change", updating, func(s *status) { s.UpdatedReplicas = 2 }, placement.StatusDelay},
 		{"counts of an object at rest", rest, func(s *status) { s.ReadyReplicas, s.AvailableReplicas = 3, 3 }, placement.StatusDelay},
 		{"the end of a change", updating, func(s *status) { *s = rest; s.ObservedGeneration = 2 }, 0},
@@ -190,17 +190,17 @@ func TestWhatMayWait(t *testing.T) {
 			t.Parallel()
 			after := *tt.before.DeepCopy()
 			tt.change(&after)
-			require.Equal(t, tt.wait, collect(tt.before, after))
+			require.Equal(t, tt.wait, changed(0, tt.before, after).Collect)
 		})
 	}
 	failed := *rest.DeepCopy()
 	set(&failed, appsv1beta1.SubsetFailure, corev1.ConditionTrue, "Quota")
-	require.False(t, mayWait(failed, updating), "the end of a failure")
+	require.Zero(t, changed(0, failed, updating).Collect, "the end of a failure")
 	deleting := *rest.DeepCopy()
 	set(&deleting, appsv1beta1.UnitedDeploymentPlaced, corev1.ConditionFalse, reasonDeleting)
 	fewer := *deleting.DeepCopy()
 	fewer.Replicas = 2
-	require.True(t, mayWait(deleting, fewer), "the counts of a deletion wait")
+	require.NotZero(t, changed(0, deleting, fewer).Collect, "the counts of a deletion wait")
 }
 
 func TestContentsAreReadOnlyForRowsWithoutAPatch(t *testing.T) {
@@ -258,9 +258,9 @@ func TestI13ObjectsDeletedTooFastReportHowToContinue(t *testing.T) {
 		require.Equal(t, corev1.EventTypeWarning, warning.Type)
 		require.Contains(t, warning.Note, "kubectl annotate membercluster east "+keys.FleetWithdrawalsPaused+"-")
 		_, writes := b.reconcile(t, ud)
-		require.Zero(t, writes, "it waits without writing")
+		require.Zero(t, writes, "a paused withdrawal waits without writes")
 	}
-	require.Equal(t, 2, held, "ten may go within a minute")
+	require.Equal(t, 2, held, "ten withdrawals are allowed within a minute")
 
 	east := &fleetv1alpha1.MemberCluster{}
 	require.NoError(t, b.Get(t.Context(), client.ObjectKey{Name: "east"}, east))
@@ -273,7 +273,7 @@ func TestI13ObjectsDeletedTooFastReportHowToContinue(t *testing.T) {
 	rows := &fleetv1alpha1.MemberWorkList{}
 	require.NoError(t, b.List(t.Context(), rows))
 	for i := range rows.Items {
-		require.NotNil(t, rows.Items[i].DeletionTimestamp, "an administrator allows all of them")
+		require.NotNil(t, rows.Items[i].DeletionTimestamp, "all are withdrawn once an administrator allows it")
 	}
 }
 
@@ -286,7 +286,7 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 		before bool
 		fail   func(verb string, o client.Object) error
 	}{
-		{"another client has written the row meanwhile", true, func(verb string, o client.Object) error {
+		{"another client has written the row in the meantime", true, func(verb string, o client.Object) error {
 			if _, row := o.(*fleetv1alpha1.MemberWork); row && verb == "update" {
 				return apierrors.NewConflict(rows, o.GetName(), errors.New("the object has been modified"))
 			}

@@ -16,7 +16,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=propagations,verbs=get;list;watch;create;update;delete
@@ -24,7 +24,7 @@ import (
 // dependenciesSuffix is the suffix of the name of the Propagation that places what the pods of an object need.
 const dependenciesSuffix = "-dependencies"
 
-// reasonConflict means that somebody else's object has the name.
+// reasonConflict means that another object has the name.
 const reasonConflict = "Conflict"
 
 // dependencies maintains that Propagation. The Propagation names the clusters that have, or get, a slice of the object. Package propagation
@@ -77,31 +77,31 @@ func propagationOf(ud *appsv1beta1.UnitedDeployment, clusters []string) *fleetv1
 // the pods' dependencies outlive the pods. It returns a problem if somebody else's Propagation has the name.
 func (d dependencies) apply(ctx context.Context, ud *appsv1beta1.UnitedDeployment, clusters []string) ([]placement.Problem, error) {
 	key := client.ObjectKey{Namespace: ud.Namespace, Name: ud.Name + dependenciesSuffix}
-	is := &fleetv1alpha1.Propagation{}
-	there, err := ownership.Get(ctx, d.Client, key, is)
+	live := &fleetv1alpha1.Propagation{}
+	there, err := ownership.Get(ctx, d.Client, key, live)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // It says what was read.
 	}
 	wanted := ud.Spec.Topology.Dependencies == appsv1beta1.SubsetDependenciesAuto && len(clusters) > 0
-	mine := there && metav1.IsControlledBy(is, ud)
+	mine := there && metav1.IsControlledBy(live, ud)
 	switch {
 	case !ud.DeletionTimestamp.IsZero():
 		return nil, nil
-	case !wanted && mine, wanted && there && !mine && isOf(is, ud.Name): // The second case is a Propagation of an earlier object with the same name.
-		return nil, d.remove(ctx, is)
+	case !wanted && mine, wanted && there && !mine && isOf(live, ud.Name): // The second case is a Propagation of an earlier object with the same name.
+		return nil, d.remove(ctx, live)
 	case !wanted:
 		return nil, nil
 	case there && !mine:
-		return taken(is), nil
+		return conflictWith(live), nil
 	case there:
-		return nil, d.follow(ctx, is, clusters)
+		return nil, d.update(ctx, live, clusters)
 	}
 	err = d.Create(ctx, propagationOf(ud, clusters))
 	if apierrors.IsAlreadyExists(err) { // The cache is behind, and no event of somebody else's Propagation would enqueue the object.
-		if there, err = ownership.Get(ctx, d.Live, key, is); err != nil || there && metav1.IsControlledBy(is, ud) {
+		if there, err = ownership.Get(ctx, d.Live, key, live); err != nil || there && metav1.IsControlledBy(live, ud) {
 			return nil, err //nolint:wrapcheck // As above.
 		}
-		return taken(is), nil
+		return conflictWith(live), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create Propagation %s: %w", key.Name, err)
@@ -109,38 +109,38 @@ func (d dependencies) apply(ctx context.Context, ud *appsv1beta1.UnitedDeploymen
 	return nil, nil
 }
 
-// taken returns the problem of a Propagation that doesn't belong to the object.
-func taken(p *fleetv1alpha1.Propagation) []placement.Problem {
-	return []placement.Problem{{Reason: reasonConflict, Message: fmt.Sprintf("Propagation %s is not of this object, so what its pods need is "+
+// conflictWith returns the problem of a Propagation that doesn't belong to the object.
+func conflictWith(p *fleetv1alpha1.Propagation) []placement.Problem {
+	return []placement.Problem{{Reason: reasonConflict, Message: fmt.Sprintf("Propagation %s does not belong to this object, so what its pods need is "+
 		"not placed: delete it, or set spec.topology.dependencies: Off", p.Name)}}
 }
 
-// follow updates the clusters of a Propagation, and reverts what somebody else has changed.
-func (d dependencies) follow(ctx context.Context, is *fleetv1alpha1.Propagation, clusters []string) error {
-	next := is.DeepCopy()
-	next.Spec = specOf(metav1.GetControllerOf(is).Name, clusters)
-	if !is.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(is.Spec, next.Spec) { // Its deletion enqueues the object.
+// update updates the clusters of a Propagation, and reverts changes by other clients.
+func (d dependencies) update(ctx context.Context, live *fleetv1alpha1.Propagation, clusters []string) error {
+	next := live.DeepCopy()
+	next.Spec = specOf(metav1.GetControllerOf(live).Name, clusters)
+	if !live.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(live.Spec, next.Spec) { // Its deletion enqueues the object.
 		return nil
 	}
 	if err := d.Update(ctx, next); err != nil && !ownership.Passed(err) {
-		return fmt.Errorf("update Propagation %s: %w", is.Name, err)
+		return fmt.Errorf("update Propagation %s: %w", live.Name, err)
 	}
 	return nil
 }
 
 // withdraw deletes the Propagation of an object that is gone, because a hub may have no garbage collector.
 func (d dependencies) withdraw(ctx context.Context, owner client.ObjectKey) error {
-	is := &fleetv1alpha1.Propagation{}
-	there, err := ownership.Get(ctx, d.Client, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name + dependenciesSuffix}, is)
-	if err != nil || !there || !isOf(is, owner.Name) {
+	live := &fleetv1alpha1.Propagation{}
+	there, err := ownership.Get(ctx, d.Client, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name + dependenciesSuffix}, live)
+	if err != nil || !there || !isOf(live, owner.Name) {
 		return err //nolint:wrapcheck // It says what was read.
 	}
 	ud := &appsv1beta1.UnitedDeployment{}
 	there, err = ownership.Get(ctx, d.Live, owner, ud)
-	if err != nil || there && metav1.IsControlledBy(is, ud) {
+	if err != nil || there && metav1.IsControlledBy(live, ud) {
 		return err //nolint:wrapcheck // As above.
 	}
-	return d.remove(ctx, is)
+	return d.remove(ctx, live)
 }
 
 // isOf reports whether a Propagation belongs to a UnitedDeployment with that name.
@@ -150,13 +150,13 @@ func isOf(p *fleetv1alpha1.Propagation, name string) bool {
 }
 
 // remove deletes a Propagation if it has not changed since it was read.
-func (d dependencies) remove(ctx context.Context, is *fleetv1alpha1.Propagation) error {
-	if !is.DeletionTimestamp.IsZero() {
+func (d dependencies) remove(ctx context.Context, live *fleetv1alpha1.Propagation) error {
+	if !live.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	err := d.Delete(ctx, is, client.Preconditions{UID: &is.UID, ResourceVersion: &is.ResourceVersion})
+	err := d.Delete(ctx, live, client.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
 	if err != nil && !ownership.Passed(err) {
-		return fmt.Errorf("delete Propagation %s: %w", is.Name, err)
+		return fmt.Errorf("delete Propagation %s: %w", live.Name, err)
 	}
 	return nil
 }

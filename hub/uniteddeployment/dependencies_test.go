@@ -38,7 +38,7 @@ func TestAPropagationFollowsTheClustersOfAnObject(t *testing.T) {
 	t.Parallel()
 	b, ud := dependent(t)
 	ud, writes := b.reconcile(t, ud)
-	require.Equal(t, 4, writes, "a Propagation besides a content, a row and the status")
+	require.Equal(t, 4, writes, "a Propagation, a content, a row and the status")
 	p := b.placing(t, ud)
 	require.NotNil(t, p)
 	require.True(t, metav1.IsControlledBy(p, ud))
@@ -49,13 +49,13 @@ func TestAPropagationFollowsTheClustersOfAnObject(t *testing.T) {
 	p.Spec.Clusters.Names = []string{"east", "west"}
 	require.NoError(t, b.Update(t.Context(), p))
 	_, writes = b.reconcile(t, ud)
-	require.Equal(t, 1, writes, "what somebody else has changed")
+	require.Equal(t, 1, writes, "a change by another client is reverted")
 	require.Equal(t, []string{"east"}, b.placing(t, ud).Spec.Clusters.Names)
 
 	ud.Spec.Topology.Dependencies = appsv1beta1.SubsetDependenciesOff
 	require.NoError(t, b.Update(t.Context(), ud))
 	b.reconcile(t, ud)
-	require.Nil(t, b.placing(t, ud), "they are switched off")
+	require.Nil(t, b.placing(t, ud), "the Propagation is deleted once dependencies are off")
 }
 
 func TestDependenciesStayUntilTheSlicesAreGone(t *testing.T) {
@@ -64,7 +64,7 @@ func TestDependenciesStayUntilTheSlicesAreGone(t *testing.T) {
 	ud, _ = b.reconcile(t, ud)
 	require.NoError(t, b.Delete(t.Context(), ud))
 	ud, _ = b.reconcile(t, ud)
-	require.NotNil(t, b.placing(t, ud), "a slice is still there")
+	require.NotNil(t, b.placing(t, ud), "the Propagation stays while there is a slice")
 
 	rows := &fleetv1alpha1.MemberWorkList{}
 	require.NoError(t, b.List(t.Context(), rows))
@@ -91,10 +91,10 @@ func TestAPropagationOfSomebodyElseIsLeftAlone(t *testing.T) {
 	require.Equal(t, foreign.Spec, b.placing(t, ud).Spec)
 	failed := find(ud.Status.Conditions, appsv1beta1.SubsetFailure)
 	require.Equal(t, reasonConflict, failed.Reason)
-	require.Contains(t, failed.Message, "Propagation web-0-dependencies is not of this object")
+	require.Contains(t, failed.Message, "Propagation web-0-dependencies does not belong to this object")
 	rows := &fleetv1alpha1.MemberWorkList{}
 	require.NoError(t, b.List(t.Context(), rows))
-	require.Len(t, rows.Items, 1, "its slices are placed nevertheless")
+	require.Len(t, rows.Items, 1, "the slices are placed anyway")
 
 	require.NoError(t, b.Delete(t.Context(), ud))
 	b.reconcile(t, ud)
@@ -106,11 +106,11 @@ func TestAPropagationOfSomebodyElseIsLeftAlone(t *testing.T) {
 // A hub may have no garbage collector, so the Propagation of an earlier object with the same name is deleted before another one is created.
 func TestThePropagationOfAFormerObjectGoes(t *testing.T) {
 	t.Parallel()
-	former := propagationOf(&appsv1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "former"}}, []string{"west"})
-	b, ud := dependent(t, former)
+	previous := propagationOf(&appsv1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "former"}}, []string{"west"})
+	b, ud := dependent(t, previous)
 	b.reconcile(t, ud)
 	if p := b.placing(t, ud); p != nil {
-		require.NotEqual(t, former.OwnerReferences, p.OwnerReferences)
+		require.NotEqual(t, previous.OwnerReferences, p.OwnerReferences)
 	}
 	ud, _ = b.reconcile(t, ud)
 	require.True(t, metav1.IsControlledBy(b.placing(t, ud), ud))

@@ -12,7 +12,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // part is one subset in one cluster.
@@ -71,13 +71,13 @@ func divide(o *observed) ([]part, []placement.Problem) {
 			case len(validation.IsDNS1123Label(name)) > 0:
 				problems = append(problems, placement.Problem{
 					Subset: subset.Name, Cluster: cluster, Reason: reasonNameTaken,
-					Message: fmt.Sprintf("the name %s for cluster %s is no DNS label of at most 63 characters: shorten the subset's name", name, cluster),
+					Message: fmt.Sprintf("the name %s for cluster %s is not a DNS label of at most 63 characters: shorten the subset's name", name, cluster),
 				})
 				continue
 			case count[cluster] >= fleetv1alpha1.SubsetsPerRow:
 				problems = append(problems, placement.Problem{
 					Subset: subset.Name, Cluster: cluster, Reason: reasonTooManySubsets,
-					Message: fmt.Sprintf("cluster %s has %d subsets of this object already, which is the maximum: merge some of them", cluster, fleetv1alpha1.SubsetsPerRow),
+					Message: fmt.Sprintf("cluster %s already has %d subsets of this object, the maximum: merge some of them", cluster, fleetv1alpha1.SubsetsPerRow),
 				})
 				continue
 			}
@@ -137,7 +137,7 @@ func clustersOf(o *observed, subset appsv1beta1.Subset) ([]string, []placement.P
 	}
 	names := o.Select(o.ud.Namespace, selector)
 	for _, name := range o.Missing() {
-		if holds(o.Rows[name], sliceName(subset, name)) {
+		if hasSubset(o.Rows[name], sliceName(subset, name)) {
 			names = append(names, name)
 		}
 	}
@@ -145,7 +145,7 @@ func clustersOf(o *observed, subset appsv1beta1.Subset) ([]string, []placement.P
 	if len(names) == 0 {
 		return nil, []placement.Problem{{
 			Subset: subset.Name, Reason: reasonNoCluster,
-			Message: fmt.Sprintf("no accepted member cluster has the labels %s and no taint that the object does not tolerate", selector),
+			Message: fmt.Sprintf("no accepted member cluster has the labels %s and only taints that the object tolerates", selector),
 		}}
 	}
 	return names, nil
@@ -162,7 +162,7 @@ func tainted(parts []part) []placement.Problem {
 	return out
 }
 
-func holds(row *fleetv1alpha1.MemberWork, name string) bool {
+func hasSubset(row *fleetv1alpha1.MemberWork, name string) bool {
 	return slices.ContainsFunc(row.Spec.Grant.Subsets, func(g fleetv1alpha1.SubsetGrant) bool { return g.Name == name })
 }
 

@@ -4,7 +4,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // Reasons of events on a UnitedDeployment of a hub.
@@ -19,28 +21,38 @@ const (
 	EventWithdrawing = "WithdrawingSlices"
 )
 
-// eventsFor returns the events for a change of status: one for each condition whose status or reason changed. replicas is the number in the
-// spec.
-func eventsFor(replicas int32, before, after appsv1beta1.UnitedDeploymentStatus) []event.Event {
-	var out []event.Event
-	changed := func(t appsv1beta1.UnitedDeploymentConditionType) (*appsv1beta1.UnitedDeploymentCondition, bool) {
-		is, was := find(after.Conditions, t), find(before.Conditions, t)
-		return is, is != nil && (was == nil || was.Status != is.Status || was.Reason != is.Reason)
-	}
-	if c, ok := changed(appsv1beta1.SubsetFailure); ok && c.Status == corev1.ConditionTrue {
-		out = append(out, event.Warning(EventBlocked, "Place", "%s: %s", c.Reason, c.Message))
-	}
-	if c, ok := changed(appsv1beta1.UnitedDeploymentPlaced); ok {
-		switch {
-		case c.Status == corev1.ConditionTrue:
-			out = append(out, event.Normal(EventPlaced, "Place", "all of %d replicas are placed", replicas))
-		case c.Reason == reasonDeleting:
-			out = append(out, event.Normal(EventWithdrawing, "Withdraw", "%s", c.Message))
-		default:
-			out = append(out, event.Normal(EventUnplaced, "Place", "%s: %s", c.Reason, c.Message))
+// changed returns how a change of status is reported. A failure, its end, a deletion and the end of a change must be written immediately.
+// replicas is the number in the spec.
+func changed(replicas int32, before, after appsv1beta1.UnitedDeploymentStatus) placement.Change {
+	var events []event.Event
+	mayWait := !complete(after) || complete(before) && before.ObservedGeneration == after.ObservedGeneration
+	for _, t := range placement.Transitions(united.Form(), before.Conditions, after.Conditions) {
+		ok := t.To.Status == corev1.ConditionTrue
+		switch t.Type {
+		case string(appsv1beta1.SubsetFailure):
+			mayWait = mayWait && !t.EverTrue()
+			if ok {
+				events = append(events, event.Warning(EventBlocked, "Place", "%s: %s", t.To.Reason, t.To.Message))
+			}
+		case string(appsv1beta1.UnitedDeploymentPlaced):
+			switch {
+			case ok:
+				events = append(events, event.Normal(EventPlaced, "Place", "all replicas are placed: %d", replicas))
+			case t.To.Reason == reasonDeleting:
+				mayWait = false
+				events = append(events, event.Normal(EventWithdrawing, "Withdraw", "%s", t.To.Message))
+			case t.To.Status != "":
+				events = append(events, event.Normal(EventUnplaced, "Place", "%s: %s", t.To.Reason, t.To.Message))
+			}
 		}
 	}
-	return out
+	switch {
+	case !mayWait:
+		return placement.Change{Events: events}
+	case hasJustBegun(before, after):
+		return placement.Change{Collect: begunDelay, Events: events}
+	}
+	return placement.Change{Collect: placement.StatusDelay, Events: events}
 }
 
 func find(list []appsv1beta1.UnitedDeploymentCondition, t appsv1beta1.UnitedDeploymentConditionType) *appsv1beta1.UnitedDeploymentCondition {

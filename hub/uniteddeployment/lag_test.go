@@ -106,7 +106,7 @@ func newLag(t *rapid.T) *lag {
 		l.happens(clusterWatch, nil, l.clusters[name])
 		l.deliver(clusterWatch)
 	}
-	for i, subset := range []appsv1beta1.Subset{in("a", "east", ""), selecting(map[string]string{"tier": "web"})} {
+	for i, subset := range []appsv1beta1.Subset{subsetIn("a", "east", ""), selecting(map[string]string{"tier": "web"})} {
 		ud := newWorld(4, subset).o.ud
 		ud.Name = fmt.Sprintf("web-%d", i)
 		ud.UID = types.UID(ud.Name)
@@ -165,7 +165,7 @@ func (l *lag) plan(name string) string {
 	for _, w := range p.Withdrawals {
 		withdrawn = append(withdrawn, w.Row.Namespace)
 	}
-	out, err := json.MarshalIndent([]any{p.Wants, withdrawn, p.problems, p.moves, p.allocation, staleClusters(o, p)}, "", " ")
+	out, err := json.MarshalIndent([]any{p.Wants, withdrawn, p.problems, p.moves, p.allocation, placement.Summarize(o.Fleet, p.Plan, placement.Result{}).Stale}, "", " ")
 	require.NoError(l.t, err)
 	return string(out)
 }
@@ -179,11 +179,11 @@ func (l *lag) editObject() {
 	before, after := l.objects[i], l.objects[i].DeepCopy()
 	after.Generation++
 	after.Spec.Topology.Subsets = rapid.SampledFrom([][]appsv1beta1.Subset{
-		{in("a", "east", "")},
-		{in("a", "west", ""), in("b", "east", "")},
+		{subsetIn("a", "east", "")},
+		{subsetIn("a", "west", ""), subsetIn("b", "east", "")},
 		{selecting(nil)},
 		{selecting(map[string]string{"tier": "web"})},
-		{in("a", "west", ""), selecting(map[string]string{"tier": "db"})},
+		{subsetIn("a", "west", ""), selecting(map[string]string{"tier": "db"})},
 	}).Draw(l.t, "subsets")
 	l.objects[i] = after
 	l.happens(objectWatch, before, after)

@@ -38,14 +38,14 @@ func (w *world) ordinals() map[string][2]int32 {
 func TestOrdinals(t *testing.T) {
 	t.Parallel()
 	all := appsv1beta1.Subset{Name: "eu", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}}
-	t.Run("each subset has a range of its own in each cluster", func(t *testing.T) {
+	t.Run("each subset has its own range in each cluster", func(t *testing.T) {
 		t.Parallel()
-		w := stateful(9, []string{"berlin", "paris"}, in("a", "berlin", "1"), all)
+		w := stateful(9, []string{"berlin", "paris"}, subsetIn("a", "berlin", "1"), all)
 		w.settle(t)
 		require.Equal(t, map[string][2]int32{
 			"berlin/a": {0, 9_999}, "berlin/eu-berlin": {10_000, 19_999}, "paris/eu-paris": {20_000, 29_999},
 		}, w.ordinals())
-		require.Zero(t, w.write(t, plan(w.o)), "at rest nothing is written")
+		require.Zero(t, w.write(t, plan(w.o)), "nothing is written once all ranges are assigned")
 	})
 	t.Run("a scale, a new cluster and a new order of subsets leave ranges as they are", func(t *testing.T) {
 		t.Parallel()
@@ -53,7 +53,7 @@ func TestOrdinals(t *testing.T) {
 		w.settle(t)
 		before := w.ordinals()
 		w.cluster("berlin", map[string]string{"region": "eu"})
-		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("a", "rome", "1"), all}
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{subsetIn("a", "rome", "1"), all}
 		w.o.ud.Spec.Replicas = ptr.To[int32](20)
 		w.settle(t)
 		before["rome/a"], before["berlin/eu-berlin"] = [2]int32{20_000, 29_999}, [2]int32{30_000, 39_999}
@@ -61,30 +61,30 @@ func TestOrdinals(t *testing.T) {
 	})
 	t.Run("a range is not reused while its cluster does not answer", func(t *testing.T) {
 		t.Parallel()
-		w := stateful(4, []string{"east", "west"}, in("a", "east", ""), in("b", "west", ""))
+		w := stateful(4, []string{"east", "west"}, subsetIn("a", "east", ""), subsetIn("b", "west", ""))
 		w.settle(t)
 		w.unreachable("east")
-		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("b", "west", ""), in("c", "west", "")}
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{subsetIn("b", "west", ""), subsetIn("c", "west", "")}
 		w.settle(t)
 		require.Equal(t, map[string][2]int32{"east/a": {0, 9_999}, "west/b": {10_000, 19_999}, "west/c": {20_000, 29_999}}, w.ordinals())
 	})
 	t.Run("a range is free when its subset is gone from the row", func(t *testing.T) {
 		t.Parallel()
-		w := stateful(4, []string{"east", "west"}, in("a", "east", ""), in("b", "west", ""))
+		w := stateful(4, []string{"east", "west"}, subsetIn("a", "east", ""), subsetIn("b", "west", ""))
 		w.settle(t)
-		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("b", "west", "")}
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{subsetIn("b", "west", "")}
 		w.settle(t)
-		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("b", "west", ""), in("c", "west", "")}
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{subsetIn("b", "west", ""), subsetIn("c", "west", "")}
 		w.settle(t)
 		require.Equal(t, map[string][2]int32{"west/b": {10_000, 19_999}, "west/c": {0, 9_999}}, w.ordinals())
 	})
-	t.Run("a range is kept through another kind of template, which has none", func(t *testing.T) {
+	t.Run("a range is kept while another kind of template has none", func(t *testing.T) {
 		t.Parallel()
-		w := stateful(4, []string{"east", "west"}, in("a", "east", ""), in("b", "west", ""))
+		w := stateful(4, []string{"east", "west"}, subsetIn("a", "east", ""), subsetIn("b", "west", ""))
 		w.settle(t)
 		before, template := w.ordinals(), w.o.ud.Spec.Template
 		w.o.ud.Spec.Template = appsv1beta1.SubsetTemplate{CloneSetTemplate: &appsv1beta1.CloneSetTemplateSpec{}}
-		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("b", "west", ""), in("a", "east", "")}
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{subsetIn("b", "west", ""), subsetIn("a", "east", "")}
 		w.settle(t)
 		require.Empty(t, w.ordinals())
 		w.o.ud.Spec.Template = template
@@ -93,7 +93,7 @@ func TestOrdinals(t *testing.T) {
 	})
 	t.Run("templates without ordinals get none", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(4, in("a", "east", ""))
+		w := newWorld(4, subsetIn("a", "east", ""))
 		w.cluster("east", nil)
 		w.settle(t)
 		require.Empty(t, w.ordinals())
@@ -115,10 +115,10 @@ func TestOrdinalsAreNeverSharedOrChanged(t *testing.T) {
 				w.o.ud.Spec.Topology.Subsets = nil
 				for _, name := range names {
 					if r.IntN(2) == 0 {
-						w.o.ud.Spec.Topology.Subsets = append(w.o.ud.Spec.Topology.Subsets, in("s-"+name, name, ""))
+						w.o.ud.Spec.Topology.Subsets = append(w.o.ud.Spec.Topology.Subsets, subsetIn("s-"+name, name, ""))
 					}
 				}
-				w.o.ud.Spec.Topology.Subsets = append(w.o.ud.Spec.Topology.Subsets, in("x", names[r.IntN(len(names))], ""))
+				w.o.ud.Spec.Topology.Subsets = append(w.o.ud.Spec.Topology.Subsets, subsetIn("x", names[r.IntN(len(names))], ""))
 			case 1:
 				w.cluster(names[r.IntN(len(names))], nil)
 			case 2:
@@ -126,7 +126,7 @@ func TestOrdinalsAreNeverSharedOrChanged(t *testing.T) {
 			case 3:
 				w.o.ud.Spec.Replicas = new(r.Int32N(30))
 			default:
-				w.serve()
+				w.applyRows()
 			}
 			before := w.ranges()
 			w.write(t, plan(w.o))
@@ -135,8 +135,8 @@ func TestOrdinalsAreNeverSharedOrChanged(t *testing.T) {
 				require.Zero(t, first%fleetv1alpha1.OrdinalsPerSubset)
 				require.Empty(t, owner[first], "seed %d: %s and %s have the same ordinals", seed, owner[first], part)
 				owner[first] = part
-				if was, ok := before[part]; ok {
-					require.Equal(t, was, first, "seed %d: %s got another range", seed, part)
+				if previous, ok := before[part]; ok {
+					require.Equal(t, previous, first, "seed %d: %s got another range", seed, part)
 				}
 			}
 		}

@@ -50,11 +50,11 @@ func TestAClusterEnqueuesOnlyTheObjectsThatItConcerns(t *testing.T) {
 		}
 	}
 	b := newFixture(t,
-		object("names-east", in("a", "east", "")), object("names-both", in("a", "west", ""), in("b", "east", "")),
-		object("names-west", in("a", "west", "")), object("names-none", in("a", "", "")),
+		object("names-east", subsetIn("a", "east", "")), object("names-both", subsetIn("a", "west", ""), subsetIn("b", "east", "")),
+		object("names-west", subsetIn("a", "west", "")), object("names-none", subsetIn("a", "", "")),
 		object("selects-eu", region("eu")), object("selects-us", region("us")), object("selects-all", selecting(metav1.LabelSelector{})),
 		object("selects-badly", selecting(metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}})),
-		object("left-east", in("a", "west", "")), held("left-east", sourceKind, "east"),
+		object("left-east", subsetIn("a", "west", "")), held("left-east", sourceKind, "east"),
 		held("other-kind", "Other", "east"), held("left-west", sourceKind, "west"),
 	)
 	east := func(change ...func(*fleetv1alpha1.MemberCluster)) *fleetv1alpha1.MemberCluster {
@@ -73,24 +73,24 @@ func TestAClusterEnqueuesOnlyTheObjectsThatItConcerns(t *testing.T) {
 		start         bool                         // it exists when the controller starts
 		want          []string
 	}{
-		{name: "it is created", after: east(), want: concerned},
-		{name: "it exists already when the controller starts, which enqueues all objects", after: east(), start: true},
-		{name: "it is gone", before: east(), want: concerned},
-		{name: "it can't be reached", before: east(), after: east(func(mc *fleetv1alpha1.MemberCluster) {
+		{name: "a cluster is created", after: east(), want: concerned},
+		{name: "a cluster exists when the controller starts, which enqueues all objects", after: east(), start: true},
+		{name: "a cluster is gone", before: east(), want: concerned},
+		{name: "a cluster becomes unreachable", before: east(), after: east(func(mc *fleetv1alpha1.MemberCluster) {
 			mc.Status.Conditions[0].Status = metav1.ConditionFalse
 		}), want: concerned},
-		{name: "it is accepted no longer", before: east(), after: east(func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }), want: concerned},
-		{name: "it begins to leave", before: east(), after: east(func(mc *fleetv1alpha1.MemberCluster) {
+		{name: "a cluster is no longer accepted", before: east(), after: east(func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }), want: concerned},
+		{name: "a cluster starts to leave", before: east(), after: east(func(mc *fleetv1alpha1.MemberCluster) {
 			mc.DeletionTimestamp = new(metav1.Now())
 		}), want: concerned},
-		{name: "it may run less", before: east(), after: east(func(mc *fleetv1alpha1.MemberCluster) {
+		{name: "the limits of a cluster change", before: east(), after: east(func(mc *fleetv1alpha1.MemberCluster) {
 			mc.Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedNamespaces: []string{"shop"}}
 		}), want: concerned},
-		{name: "its labels match other selectors", before: east(), after: east(relabel), want: append([]string{"selects-us"}, concerned...)},
-		{name: "it has other labels", before: east(relabel), after: east(relabel, func(mc *fleetv1alpha1.MemberCluster) {
+		{name: "the labels of a cluster match other selectors", before: east(), after: east(relabel), want: append([]string{"selects-us"}, concerned...)},
+		{name: "the labels of a cluster change, but match the same selectors", before: east(relabel), after: east(relabel, func(mc *fleetv1alpha1.MemberCluster) {
 			mc.Labels = map[string]string{"region": "us", "tier": "web"}
 		}), want: []string{"left-east", "names-both", "names-east", "selects-all", "selects-us"}},
-		{name: "it reports counts and heartbeats", before: east(), after: east(func(mc *fleetv1alpha1.MemberCluster) {
+		{name: "a cluster reports counts and heartbeats", before: east(), after: east(func(mc *fleetv1alpha1.MemberCluster) {
 			mc.ResourceVersion, mc.Status.KubernetesVersion, mc.Status.Rows = "2", "v1.36.0", &fleetv1alpha1.RowCounts{Total: 9}
 			mc.Status.Conditions = append(mc.Status.Conditions, metav1.Condition{Type: fleetv1alpha1.ConditionHeartbeatFresh, Status: metav1.ConditionTrue})
 		})},

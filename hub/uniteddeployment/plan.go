@@ -8,7 +8,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // planned is the next step for one UnitedDeployment.
@@ -40,6 +40,11 @@ func plan(o *observed) planned {
 	p := planned{}
 	p.AddFinalizer = !placement.Held(o.ud)
 	p.parts, p.problems = divide(o)
+	for _, part := range p.parts {
+		if part.state == allot.Frozen {
+			p.Frozen = append(p.Frozen, part.Cluster)
+		}
+	}
 	assignOrdinals(o, p.parts)
 	p.allocation = allocate(o.ud, p.parts)
 	if p.allocation.Unallocated > 0 {
@@ -71,7 +76,7 @@ func planWithoutClusters(o *observed) planned {
 	}
 	message := "no subset names a cluster, and this cluster runs no member stack: give each subset cluster or clusterSelector"
 	if len(o.Rows) > 0 {
-		message = fmt.Sprintf("no subset names a cluster any more, but %d clusters still run this object: name them again, or delete the object", len(o.Rows))
+		message = fmt.Sprintf("no subset names a cluster anymore, but member clusters (%d) still run this object: name them again, or delete the object", len(o.Rows))
 	}
 	return planned{parts: heldParts(o), problems: []placement.Problem{{Reason: reasonNoCluster, Message: message}}}
 }
@@ -84,7 +89,7 @@ func local(s appsv1beta1.SubsetStatus) bool { return s.Cluster == "" }
 func planRunsHere() planned {
 	return planned{runsHere: true, problems: []placement.Problem{{
 		Reason: reasonRunsHere,
-		Message: "this cluster runs the object itself, so it is not placed in clusters too: remove the clusters from its subsets, " +
+		Message: "this cluster itself runs the object, so it is not also placed in member clusters: remove the clusters from its subsets, " +
 			"or delete the object and create it again",
 	}}}
 }

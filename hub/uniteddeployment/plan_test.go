@@ -24,7 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 // world is a hub with members that immediately do what they are granted, unless a test changes that.
@@ -50,7 +50,7 @@ func newWorld(replicas int32, subsets ...appsv1beta1.Subset) *world {
 	}, slices: map[string]*appsv1beta1.UnitedDeployment{}}
 }
 
-func in(name, cluster, replicas string) appsv1beta1.Subset {
+func subsetIn(name, cluster, replicas string) appsv1beta1.Subset {
 	s := appsv1beta1.Subset{Name: name, Cluster: cluster}
 	if replicas != "" {
 		s.Replicas = new(intstr.Parse(replicas))
@@ -110,8 +110,8 @@ func (w *world) write(tb testing.TB, p planned) (writes int) {
 	return writes
 }
 
-// serve lets every member that answers apply its row.
-func (w *world) serve() {
+// applyRows lets every member that answers apply its row.
+func (w *world) applyRows() {
 	for name, r := range w.o.Rows {
 		if c := w.o.Clusters[name]; c == nil || c.Status.Phase != fleetv1alpha1.ClusterReady {
 			continue
@@ -134,7 +134,7 @@ func (w *world) settle(tb testing.TB) planned {
 		if w.write(tb, p) == 0 {
 			return p
 		}
-		w.serve()
+		w.applyRows()
 	}
 	require.Fail(tb, "the plan does not converge")
 	return planned{}
@@ -150,9 +150,9 @@ func (w *world) grants() map[string]int32 {
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	t.Run("60 and 40 percent of 10 are 6 and 4, and an idle hub writes nothing", func(t *testing.T) {
+	t.Run("60% and 40% of 10 are 6 and 4, and an idle hub writes nothing", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(10, in("a", "east", "60%"), in("b", "west", "40%"))
+		w := newWorld(10, subsetIn("a", "east", "60%"), subsetIn("b", "west", "40%"))
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		w.settle(t)
@@ -172,7 +172,7 @@ func TestPlan(t *testing.T) {
 	})
 	t.Run("I6: an unreachable cluster keeps its number while the others continue", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(10, in("a", "east", ""), in("b", "west", ""))
+		w := newWorld(10, subsetIn("a", "east", ""), subsetIn("b", "west", ""))
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		w.settle(t)
@@ -183,7 +183,7 @@ func TestPlan(t *testing.T) {
 	})
 	t.Run("I2: a maximum that was lowered is reached, though no other cluster can take the replicas", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(9, upTo("a", "east", 3), in("b", "west", ""))
+		w := newWorld(9, upTo("a", "east", 3), subsetIn("b", "west", ""))
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		w.settle(t)
@@ -196,21 +196,21 @@ func TestPlan(t *testing.T) {
 	})
 	t.Run("I2: a cluster's limit that was lowered is reached, though no other cluster can take the replicas", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(6, in("a", "east", ""))
+		w := newWorld(6, subsetIn("a", "east", ""))
 		w.cluster("east", nil)
 		w.settle(t)
 		w.o.Clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: ptr.To[int32](2)}
 		w.settle(t)
 		require.Equal(t, map[string]int32{"east": 2}, w.grants())
 	})
-	t.Run("I5: maximums bar nothing of what a lost cluster holds", func(t *testing.T) {
+	t.Run("I5: maximums don't block the replicas of a lost cluster", func(t *testing.T) {
 		t.Parallel()
 		lose := map[string]func(*fleetv1alpha1.MemberCluster){
-			"does not answer":    func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Conditions[0].Status = metav1.ConditionFalse },
-			"is not accepted":    func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false },
-			"lost its label":     func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil },
-			"leaves":             func(mc *fleetv1alpha1.MemberCluster) { mc.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
-			"bars the namespace": func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Limits.AllowedNamespaces = []string{"other"} },
+			"does not answer":         func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Conditions[0].Status = metav1.ConditionFalse },
+			"is not accepted":         func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false },
+			"lost its label":          func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil },
+			"leaves":                  func(mc *fleetv1alpha1.MemberCluster) { mc.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
+			"disallows the namespace": func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Limits.AllowedNamespaces = []string{"other"} },
 		}
 		for name, change := range lose {
 			w := newWorld(10, appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"eu": "y"}}})
@@ -226,14 +226,14 @@ func TestPlan(t *testing.T) {
 	})
 	t.Run("a subset that moves to another cluster grows there before it shrinks here, then its row is deleted", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(8, in("a", "east", "8"))
+		w := newWorld(8, subsetIn("a", "east", "8"))
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		w.settle(t)
 		w.o.ud.Spec.Topology.Subsets[0].Cluster = "west"
 		w.write(t, plan(w.o))
 		require.Equal(t, map[string]int32{"east": 8, "west": 2}, w.grants(), "the default surge is a quarter")
-		w.serve()
+		w.applyRows()
 		p := w.settle(t)
 		require.Equal(t, map[string]int32{"west": 8}, w.grants())
 		require.Empty(t, p.moves)
@@ -241,7 +241,7 @@ func TestPlan(t *testing.T) {
 	for _, folded := range []bool{false, true} {
 		t.Run(fmt.Sprintf("a subset that is emptied keeps its fields in the slice, also if its patch is too long for a row: %t", folded), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(4, in("a", "east", "2"), in("b", "east", "2"))
+			w := newWorld(4, subsetIn("a", "east", "2"), subsetIn("b", "east", "2"))
 			w.o.ud.Spec.Topology.Subsets[1].Tolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
 			w.cluster("east", nil)
 			w.settle(t)
@@ -254,7 +254,7 @@ func TestPlan(t *testing.T) {
 			w.o.ud.Spec.Topology.Subsets[0].Replicas = new(intstr.FromInt32(4))
 			w.write(t, plan(w.o))
 			require.Equal(t, "spot", w.slices["east"].Spec.Topology.Subsets[1].Tolerations[0].Key)
-			w.serve()
+			w.applyRows()
 			w.settle(t)
 			require.Len(t, w.slices["east"].Spec.Topology.Subsets, 1)
 		})
@@ -273,15 +273,15 @@ func TestPlan(t *testing.T) {
 	})
 	t.Run("a slice sets each partition, also 0, so that one that a user sets in a member is reverted", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(4, in("a", "east", "3"), in("b", "east", "1"))
+		w := newWorld(4, subsetIn("a", "east", "3"), subsetIn("b", "east", "1"))
 		w.cluster("east", nil)
 		w.o.ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"a": 1}}
 		w.settle(t)
 		require.Equal(t, map[string]int32{"a": 1, "b": 0}, w.slices["east"].Spec.UpdateStrategy.ManualUpdate.Partitions)
 	})
-	t.Run("Deployments are granted none, since they can't keep pods at the old revision", func(t *testing.T) {
+	t.Run("Deployments are granted no partition, since they can't keep pods at the old revision", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(3, in("a", "east", ""))
+		w := newWorld(3, subsetIn("a", "east", ""))
 		w.cluster("east", nil)
 		w.o.ud.Spec.Template.DeploymentTemplate = &appsv1beta1.DeploymentTemplateSpec{}
 		w.o.ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"a": 1}}
@@ -290,7 +290,7 @@ func TestPlan(t *testing.T) {
 	})
 	t.Run("the manifest is the same bytes in every cluster and has no numbers", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(5, in("a", "east", "2"), in("b", "west", "3"))
+		w := newWorld(5, subsetIn("a", "east", "2"), subsetIn("b", "west", "3"))
 		w.o.ud.Annotations = map[string]string{"team": "shop"}
 		w.cluster("east", nil)
 		w.cluster("west", nil)
@@ -303,7 +303,7 @@ func TestPlan(t *testing.T) {
 	})
 	t.Run("bookkeeping annotations of tools are not sent, so a change of them writes no row", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(5, in("a", "east", ""))
+		w := newWorld(5, subsetIn("a", "east", ""))
 		w.o.ud.Annotations = map[string]string{"team": "shop", "apps.example/argocd.argoproj.io": "ours"}
 		w.cluster("east", nil)
 		before := string(plan(w.o).Wants[0].Manifest)
@@ -319,9 +319,9 @@ func TestPlan(t *testing.T) {
 		w.o.ud.Annotations["team"] = "stock"
 		require.NotEqual(t, before, string(plan(w.o).Wants[0].Manifest))
 	})
-	t.Run("an object with only such annotations has none in its slices", func(t *testing.T) {
+	t.Run("an object with only bookkeeping annotations has no annotations in its slices", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(5, in("a", "east", ""))
+		w := newWorld(5, subsetIn("a", "east", ""))
 		w.cluster("east", nil)
 		before := string(plan(w.o).Wants[0].Manifest)
 		w.o.ud.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "{}"}
@@ -329,7 +329,7 @@ func TestPlan(t *testing.T) {
 	})
 	t.Run("I20: a row that is already withdrawn is withdrawn again, because the hub's epoch may have been raised", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(2, in("a", "east", ""), in("b", "west", ""))
+		w := newWorld(2, subsetIn("a", "east", ""), subsetIn("b", "west", ""))
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		w.settle(t)
@@ -340,7 +340,7 @@ func TestPlan(t *testing.T) {
 		require.Same(t, w.o.Rows["west"], p.Withdrawals[0].Row)
 		require.Len(t, p.Wants, 1, "a row that is being deleted must be gone before it can be created again")
 	})
-	t.Run("I13: a cluster that is missing from what was read keeps its row", func(t *testing.T) {
+	t.Run("I13: a cluster that is missing from the cache keeps its row", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(6, appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{}})
 		w.cluster("a", nil)
@@ -352,27 +352,27 @@ func TestPlan(t *testing.T) {
 		require.Zero(t, w.write(t, p))
 		require.Equal(t, placement.ReasonUnknownCluster, p.problems[0].Reason)
 	})
-	t.Run("objects in any order: a named cluster that comes late gets the number that was kept for it", func(t *testing.T) {
+	t.Run("a named cluster that joins late gets the replicas reserved for it", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(10, in("a", "east", ""), in("b", "north", "60%"))
+		w := newWorld(10, subsetIn("a", "east", ""), subsetIn("b", "north", "60%"))
 		w.cluster("east", nil)
 		p := w.settle(t)
-		require.Equal(t, map[string]int32{"east": 4}, w.grants(), "the share of north is not divided over the others")
+		require.Equal(t, map[string]int32{"east": 4}, w.grants(), "the share of north is not given to the others")
 		require.Equal(t, 6, p.allocation.Unallocated)
-		require.Equal(t, "6 of 10 replicas are unallocated: 6 wait for north to join", p.allocation.Why)
+		require.Equal(t, "6 of 10 replicas are unallocated: 6 reserved for north, which has not joined", p.allocation.Why)
 		require.Equal(t, placement.ReasonUnknownCluster, p.problems[0].Reason)
-		s := status(w.o, p, placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
+		s := statusAt(w.o, p, placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
 		require.Equal(t, "north", s.SubsetStatuses[1].Cluster)
 		require.Equal(t, placement.ReasonUnknownCluster, s.SubsetStatuses[1].Reason)
 		require.EqualValues(t, 6, s.UnallocatedReplicas)
-		require.Zero(t, s.StaleClusters, "nothing runs there, so no number is old")
+		require.Zero(t, s.StaleClusters, "nothing runs there, so no cluster is stale")
 		require.Equal(t, w.o.ud.Generation, s.ObservedGeneration)
 		require.Contains(t, find(s.Conditions, appsv1beta1.SubsetFailure).Message, "subset b in north: there is no member cluster north")
 
 		w.cluster("north", nil)
 		w.o.Clusters["north"].Spec.Accepted = false
 		require.Equal(t, placement.ReasonNotAccepted, w.settle(t).problems[0].Reason)
-		require.Equal(t, map[string]int32{"east": 4}, w.grants(), "nor while it joins")
+		require.Equal(t, map[string]int32{"east": 4}, w.grants(), "the share of north is not given to the others while it joins")
 		w.o.Clusters["north"].Spec.Accepted = true
 		w.o.Clusters["north"].Status = fleetv1alpha1.MemberClusterStatus{Phase: fleetv1alpha1.ClusterJoining}
 		require.Equal(t, placement.ReasonNotJoined, w.settle(t).problems[0].Reason)
@@ -381,9 +381,9 @@ func TestPlan(t *testing.T) {
 		require.Empty(t, w.settle(t).problems)
 		require.Equal(t, map[string]int32{"east": 4, "north": 6}, w.grants())
 	})
-	t.Run("a cluster that comes late and has no number of its own leaves its share to the others until it has joined", func(t *testing.T) {
+	t.Run("the share of a cluster without fixed replicas is left to the others until it has joined", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(10, in("a", "east", ""), in("b", "north", ""))
+		w := newWorld(10, subsetIn("a", "east", ""), subsetIn("b", "north", ""))
 		w.cluster("east", nil)
 		require.Empty(t, w.settle(t).allocation.Why)
 		require.Equal(t, map[string]int32{"east": 10}, w.grants())
@@ -397,7 +397,7 @@ func TestPlan(t *testing.T) {
 		}
 		start := func(t *testing.T) *world {
 			t.Helper()
-			w := newWorld(10, in("a", "east", ""), in("b", "west", ""))
+			w := newWorld(10, subsetIn("a", "east", ""), subsetIn("b", "west", ""))
 			if selected {
 				w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{{Name: "all", ClusterSelector: &metav1.LabelSelector{}}}
 			}
@@ -407,14 +407,14 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, map[string]int32{"east": 5, "west": 5}, w.grants())
 			return w
 		}
-		t.Run(fmt.Sprintf("I4: a taint that evicts moves replicas as they become available elsewhere, and back when it goes; selected: %t", selected), func(t *testing.T) {
+		t.Run(fmt.Sprintf("I4: a taint that evicts moves replicas as they become available elsewhere, and back when it is removed; selected: %t", selected), func(t *testing.T) {
 			t.Parallel()
 			w := start(t)
 			taint(w, fleetv1alpha1.Evict)
 			w.write(t, plan(w.o))
-			require.Equal(t, map[string]int32{"east": 8, "west": 5}, w.grants(), "the default surge is a quarter, and nothing goes yet")
+			require.Equal(t, map[string]int32{"east": 8, "west": 5}, w.grants(), "the default surge is a quarter, and nothing is removed yet")
 			for range 20 {
-				w.serve()
+				w.applyRows()
 				w.write(t, plan(w.o))
 				available := int32(0)
 				for _, r := range w.o.Rows {
@@ -426,13 +426,13 @@ func TestPlan(t *testing.T) {
 			require.Zero(t, w.grants()["west"])
 			require.Equal(t, selected, w.o.Rows["west"] == nil, "a selector no longer matches the cluster")
 			p := plan(w.o)
-			require.Empty(t, p.problems, "all have a place")
+			require.Empty(t, p.problems, "all replicas have a place")
 			require.Zero(t, w.write(t, p), "I8")
 			w.o.Clusters["west"].Spec.Taints = nil
 			w.settle(t)
 			require.Equal(t, map[string]int32{"east": 5, "west": 5}, w.grants())
 		})
-		t.Run(fmt.Sprintf("NoPlace keeps what is there, and NoNewPlace lets it grow; selected: %t", selected), func(t *testing.T) {
+		t.Run(fmt.Sprintf("NoPlace keeps replicas, and NoNewPlace lets them grow; selected: %t", selected), func(t *testing.T) {
 			t.Parallel()
 			w := start(t)
 			taint(w, fleetv1alpha1.NoPlace)
@@ -448,7 +448,7 @@ func TestPlan(t *testing.T) {
 			w.settle(t)
 			require.Equal(t, map[string]int32{"east": 2, "west": 2}, w.grants(), "a scale-in is shared")
 		})
-		t.Run(fmt.Sprintf("I5: taints that evict from all clusters take nothing away; selected: %t", selected), func(t *testing.T) {
+		t.Run(fmt.Sprintf("I5: taints that evict from all clusters remove nothing; selected: %t", selected), func(t *testing.T) {
 			t.Parallel()
 			w := start(t)
 			taint(w, fleetv1alpha1.Evict)
@@ -458,9 +458,9 @@ func TestPlan(t *testing.T) {
 			require.NotEmpty(t, p.problems)
 		})
 	}
-	t.Run("a name is no toleration: a subset with its own number waits, with a problem that names the taint", func(t *testing.T) {
+	t.Run("a name does not tolerate taints: a subset with fixed replicas waits, with a problem that names the taint", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(10, in("a", "east", "40%"), in("b", "west", "60%"))
+		w := newWorld(10, subsetIn("a", "east", "40%"), subsetIn("b", "west", "60%"))
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		w.o.Clusters["west"].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "gpu", Value: "a100", Effect: fleetv1alpha1.NoNewPlace}}
@@ -473,18 +473,18 @@ func TestPlan(t *testing.T) {
 		require.Empty(t, w.settle(t).problems)
 		require.Equal(t, map[string]int32{"east": 4, "west": 6}, w.grants())
 	})
-	t.Run("I5: naming a cluster that does not exist takes nothing from those that run", func(t *testing.T) {
+	t.Run("I5: naming a cluster that does not exist removes nothing from others", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(10, in("a", "east", ""))
+		w := newWorld(10, subsetIn("a", "east", ""))
 		w.cluster("east", nil)
 		w.settle(t)
-		w.o.ud.Spec.Topology.Subsets = append(w.o.ud.Spec.Topology.Subsets, in("b", "north", "6"))
+		w.o.ud.Spec.Topology.Subsets = append(w.o.ud.Spec.Topology.Subsets, subsetIn("b", "north", "6"))
 		w.settle(t)
 		require.Equal(t, map[string]int32{"east": 10}, w.grants())
 	})
 	t.Run("removing the clusters of all subsets deletes nothing", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(6, in("a", "east", ""))
+		w := newWorld(6, subsetIn("a", "east", ""))
 		w.cluster("east", nil)
 		w.settle(t)
 		w.o.ud.Spec.Topology.Subsets[0].Cluster = ""
@@ -493,9 +493,9 @@ func TestPlan(t *testing.T) {
 		require.Empty(t, p.Withdrawals)
 		require.Contains(t, p.problems[0].Message, "name them again")
 	})
-	t.Run("an object without clusters is the local member stack's, or gets a condition", func(t *testing.T) {
+	t.Run("an object without clusters is left to the local member stack, or gets a condition", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(6, in("a", "", ""))
+		w := newWorld(6, subsetIn("a", "", ""))
 		require.Equal(t, reasonNoCluster, plan(w.o).problems[0].Reason)
 		w.o.localMember = true
 		w.o.ud.Finalizers = nil
@@ -503,7 +503,7 @@ func TestPlan(t *testing.T) {
 	})
 	t.Run("an object that the member stack here runs is not placed in clusters too, and is reported once", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(6, in("a", "east", ""))
+		w := newWorld(6, subsetIn("a", "east", ""))
 		w.cluster("east", nil)
 		w.o.localMember = true
 		w.o.ud.Finalizers = nil
@@ -523,18 +523,18 @@ func TestPlan(t *testing.T) {
 		require.Len(t, events, 1)
 		w.o.ud.Status = s
 		s.Conditions = nil
-		require.Equal(t, before, s, "the numbers are the member stack's")
+		require.Equal(t, before, s, "the status of the member stack is kept")
 		again, events := reported(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
 		require.Equal(t, w.o.ud.Status, again)
 		require.Empty(t, events)
 	})
-	t.Run("an object that lost our finalizer, by kubectl replace for example, gets it again and continues", func(t *testing.T) {
+	t.Run("an object that lost the finalizer, for example by kubectl replace, gets it again and continues", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(6, in("a", "east", ""))
+		w := newWorld(6, subsetIn("a", "east", ""))
 		w.cluster("east", nil)
 		w.o.localMember = true
 		w.settle(t)
-		w.o.ud.Status = status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
+		w.o.ud.Status = statusAt(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
 		require.NotEmpty(t, w.o.ud.Status.UpdatedRevision)
 		w.o.ud.Finalizers = nil
 		p := plan(w.o)
@@ -542,12 +542,12 @@ func TestPlan(t *testing.T) {
 		require.Len(t, p.Wants, 1)
 		w.o.Rows = nil
 		p = plan(w.o)
-		require.True(t, p.AddFinalizer, "it does not run here just because no cluster runs it")
+		require.True(t, p.AddFinalizer, "the hub's cluster does not run it just because no member cluster does")
 		require.Len(t, p.Wants, 1)
 	})
-	t.Run("an object with rows belongs to the hub until no row is left, then to the member stack here", func(t *testing.T) {
+	t.Run("an object with rows belongs to the hub until no row is left, then to the local member stack", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(6, in("a", "east", ""))
+		w := newWorld(6, subsetIn("a", "east", ""))
 		w.cluster("east", nil)
 		w.o.localMember = true
 		w.settle(t)
@@ -557,7 +557,7 @@ func TestPlan(t *testing.T) {
 		require.Empty(t, p.Withdrawals)
 		require.Contains(t, p.problems[0].Message, "name them again")
 		w.o.Rows = nil
-		require.True(t, plan(w.o).RemoveFinalizer, "without our finalizer the member stack runs it")
+		require.True(t, plan(w.o).RemoveFinalizer, "without the finalizer the member stack runs it")
 	})
 }
 
@@ -570,10 +570,10 @@ func TestPlanNamesWhatIsWrong(t *testing.T) {
 	}{
 		{"an unknown cluster", func(w *world) { delete(w.o.Clusters, "east") }, placement.ReasonUnknownCluster},
 		{"a cluster that is not accepted", func(w *world) { w.o.Clusters["east"].Spec.Accepted = false }, placement.ReasonNotAccepted},
-		{"a namespace that the cluster does not take", func(w *world) {
+		{"a namespace that the cluster does not allow", func(w *world) {
 			w.o.Clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedNamespaces: []string{"other"}}
 		}, fleetv1alpha1.ReasonNamespaceNotAllowed},
-		{"a kind that the cluster does not take", func(w *world) {
+		{"a kind that the cluster does not allow", func(w *world) {
 			w.o.Kinds = []schema.GroupKind{{Group: "apps.kruise.io", Kind: "UnitedDeployment"}}
 			w.o.Clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedKinds: []fleetv1alpha1.GroupKind{{Kind: "ConfigMap"}}}
 		}, fleetv1alpha1.ReasonKindNotAllowed},
@@ -583,19 +583,19 @@ func TestPlanNamesWhatIsWrong(t *testing.T) {
 		}, fleetv1alpha1.ReasonKindNotServed},
 		{"two subsets with one name in one cluster", func(w *world) {
 			w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{
-				in("a-east", "east", "0"), {Name: "a", ClusterSelector: &metav1.LabelSelector{}},
+				subsetIn("a-east", "east", "0"), {Name: "a", ClusterSelector: &metav1.LabelSelector{}},
 			}
 		}, reasonNameTaken},
 		{"a selector that matches nothing", func(w *world) {
 			w.o.ud.Spec.Topology.Subsets[0] = appsv1beta1.Subset{Name: "a", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}}
 		}, reasonNoCluster},
-		{"a name that is too long with the cluster's", func(w *world) {
+		{"a name that is too long with the name of the cluster", func(w *world) {
 			w.o.ud.Spec.Topology.Subsets[0] = appsv1beta1.Subset{Name: strings.Repeat("a", 60), ClusterSelector: &metav1.LabelSelector{}}
 		}, reasonNameTaken},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(3, in("a", "east", ""))
+			w := newWorld(3, subsetIn("a", "east", ""))
 			w.cluster("east", nil)
 			tt.change(w)
 			p := plan(w.o)
@@ -614,11 +614,11 @@ func TestStatusWhileDeleting(t *testing.T) {
 	now := time.Unix(1000, 0)
 	deleting := func(t *testing.T, replicas int32) *world {
 		t.Helper()
-		w := newWorld(replicas, in("a", "east", "60%"), in("b", "west", "40%"))
+		w := newWorld(replicas, subsetIn("a", "east", "60%"), subsetIn("b", "west", "40%"))
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		w.settle(t)
-		w.o.ud.Status = status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now)
+		w.o.ud.Status = statusAt(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now)
 		stamp := metav1.NewTime(now)
 		w.o.ud.DeletionTimestamp = &stamp
 		return w
@@ -632,7 +632,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 	placed := func(s appsv1beta1.UnitedDeploymentStatus) appsv1beta1.UnitedDeploymentCondition {
 		return *find(s.Conditions, appsv1beta1.UnitedDeploymentPlaced)
 	}
-	t.Run("what runs is still counted, and one event reports the deletion", func(t *testing.T) {
+	t.Run("running pods are still counted, and one event reports the deletion", func(t *testing.T) {
 		t.Parallel()
 		w := deleting(t, 10)
 		s, events := look(w)
@@ -661,7 +661,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		require.Equal(t, "the object is being deleted: 1 cluster still holds it: west", placed(s).Message)
 		require.Empty(t, events, "the condition has not changed")
 	})
-	t.Run("a cluster that can't be reached is named, first and once", func(t *testing.T) {
+	t.Run("an unreachable cluster is named first and once", func(t *testing.T) {
 		t.Parallel()
 		w := deleting(t, 10)
 		w.unreachable("west")
@@ -671,7 +671,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		require.Equal(t, "the object is being deleted: 2 clusters still hold it: west (ClusterUnreachable), east", placed(s).Message)
 		failure := find(s.Conditions, appsv1beta1.SubsetFailure)
 		require.Equal(t, placement.ReasonUnreachable, failure.Reason)
-		require.Equal(t, "west: the cluster can't be reached: its part of the object is deleted when it is back or has left", failure.Message)
+		require.Equal(t, "west: the cluster can't be reached: its part of the object is deleted once it is back or has left", failure.Message)
 
 		mc := w.o.Clusters["west"]
 		mc.Status.Conditions = append(mc.Status.Conditions, metav1.Condition{
@@ -686,7 +686,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		require.Equal(t, s, again)
 		require.Empty(t, events)
 	})
-	t.Run("a withdrawal that is paused has the remedy in its message", func(t *testing.T) {
+	t.Run("the message of a paused withdrawal says what to do", func(t *testing.T) {
 		t.Parallel()
 		w := deleting(t, 10)
 		s, events := look(w, placement.Problem{Cluster: "east", Reason: placement.ReasonPaused, Message: "withdrawals are paused: run this"})
@@ -700,7 +700,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		w := deleting(t, 10)
 		w.o.namespaceTerminating = true
 		s, _ := look(w)
-		require.Contains(t, placed(s).Message, "the namespace is being deleted, and what runs in the members is kept: 2 clusters")
+		require.Contains(t, placed(s).Message, "the namespace is being deleted, and objects in the members are kept: 2 clusters")
 	})
 	t.Run("an object without replicas names its clusters too", func(t *testing.T) {
 		t.Parallel()
@@ -711,7 +711,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		require.Contains(t, placed(s).Message, "2 clusters still hold it")
 		w.o.Rows = nil
 		s, _ = look(w)
-		require.Equal(t, "the object is being deleted: no cluster holds it any more", placed(s).Message)
+		require.Equal(t, "the object is being deleted: no cluster holds it anymore", placed(s).Message)
 	})
 }
 
@@ -720,17 +720,17 @@ func TestStatus(t *testing.T) {
 	now := time.Unix(1000, 0)
 	settled := func(t *testing.T) *world {
 		t.Helper()
-		w := newWorld(10, in("a", "east", "60%"), in("b", "west", "40%"))
+		w := newWorld(10, subsetIn("a", "east", "60%"), subsetIn("b", "west", "40%"))
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		w.settle(t)
 		return w
 	}
 	report := func(w *world) appsv1beta1.UnitedDeploymentStatus {
-		s := status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now)
+		s := statusAt(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now)
 		return s
 	}
-	t.Run("sums and subsets, and the revision that the members name", func(t *testing.T) {
+	t.Run("sums, subsets and the revision that members report", func(t *testing.T) {
 		t.Parallel()
 		s := report(settled(t))
 		require.Equal(t, []int32{10, 10, 10, 10}, []int32{s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas})
@@ -740,7 +740,7 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, int32(6), s.SubsetStatuses[0].Replicas)
 		require.Equal(t, "app=web", s.LabelSelector)
 	})
-	t.Run("I28: observedGeneration waits for every cluster that answers, and not for one that does not", func(t *testing.T) {
+	t.Run("I28: observedGeneration only waits for clusters that answer", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
@@ -763,14 +763,14 @@ func TestStatus(t *testing.T) {
 		w.unreachable("west")
 		w.o.ud.Status = report(w)
 		require.Equal(t, int64(2), w.o.ud.Status.ObservedGeneration)
-		require.Equal(t, int32(10), w.o.ud.Status.UpdatedReplicas, "most likely it has")
-		require.Equal(t, int64(1), w.o.ud.Status.SubsetStatuses[1].ObservedGeneration, "the last one that it has applied")
+		require.Equal(t, int32(10), w.o.ud.Status.UpdatedReplicas, "pods of a stale cluster count as updated")
+		require.Equal(t, int64(1), w.o.ud.Status.SubsetStatuses[1].ObservedGeneration, "the last generation that the cluster has applied")
 
 		w.o.Clusters["west"] = away
 		w.o.ud.Status = report(w)
 		require.Equal(t, []int32{6, 6, 10}, []int32{
 			w.o.ud.Status.UpdatedReplicas, w.o.ud.Status.UpdatedReadyReplicas, w.o.ud.Status.ReadyReplicas,
-		}, "its numbers are those of the former generation")
+		}, "the counts of west are of the previous generation")
 		require.Zero(t, w.o.ud.Status.SubsetStatuses[1].UpdatedReplicas)
 
 		w.o.Rows["west"].Status.ObservedGeneration++
@@ -780,18 +780,18 @@ func TestStatus(t *testing.T) {
 
 		w.o.Rows["west"].Generation++
 		w.o.ud.Status = report(w)
-		require.Equal(t, int32(10), w.o.ud.Status.UpdatedReplicas, "a row that only gets other numbers of the same generation keeps them")
+		require.Equal(t, int32(10), w.o.ud.Status.UpdatedReplicas, "counts stay if a row changes within the same generation")
 	})
 	t.Run("I28: a row that is being deleted in a cluster that does not answer is stale like any other", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		stamp := metav1.NewTime(now)
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
-		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("a", "east", "")}
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{subsetIn("a", "east", "")}
 		w.o.Rows["east"].Spec.Grant, w.o.Rows["east"].Status.ObservedGeneration = plan(w.o).Wants[0].Grant, w.o.Rows["east"].Generation
 		w.o.Rows["west"].DeletionTimestamp = &stamp
 		w.o.Rows["west"].Generation++
-		require.Equal(t, int64(1), report(w).ObservedGeneration, "a cluster that answers is waited for")
+		require.Equal(t, int64(1), report(w).ObservedGeneration, "the generation waits for a cluster that answers")
 		w.unreachable("west")
 		s := report(w)
 		require.Equal(t, int64(2), s.ObservedGeneration)
@@ -811,34 +811,34 @@ func TestStatus(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
-		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("a", "east", "")}
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{subsetIn("a", "east", "")}
 		for len(plan(w.o).Withdrawals) == 0 {
 			require.Positive(t, w.write(t, plan(w.o)))
-			require.Equal(t, int64(1), report(w).ObservedGeneration, "it is not empty yet")
-			w.serve()
+			require.Equal(t, int64(1), report(w).ObservedGeneration, "the row is not empty yet")
+			w.applyRows()
 		}
 		failed := placement.Result{Rows: w.o.Rows, Err: errors.New("refused")}
-		require.Equal(t, int64(1), status(w.o, plan(w.o), failed, now).ObservedGeneration, "the withdrawal is not written")
+		require.Equal(t, int64(1), statusAt(w.o, plan(w.o), failed, now).ObservedGeneration, "the withdrawal is not written")
 		held := placement.Result{Rows: w.o.Rows, Problems: []placement.Problem{{Cluster: "west", Reason: placement.ReasonPaused, Message: "paused"}}}
-		s := status(w.o, plan(w.o), held, now)
+		s := statusAt(w.o, plan(w.o), held, now)
 		require.Equal(t, int64(2), s.ObservedGeneration)
 		require.Equal(t, placement.ReasonPaused, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
 	})
-	t.Run("I28: a row that a plan does not write, though its cluster answers, is not of this generation", func(t *testing.T) {
+	t.Run("I28: a row that a plan does not write does not have this generation, though its cluster answers", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
 		p := plan(w.o)
 		p.Wants = p.Wants[:1]
-		s := status(w.o, p, placement.Result{Rows: w.o.Rows}, now)
+		s := statusAt(w.o, p, placement.Result{Rows: w.o.Rows}, now)
 		require.Equal(t, int64(1), s.ObservedGeneration)
 	})
-	t.Run("without any cluster to act, the conditions have the reason", func(t *testing.T) {
+	t.Run("without clusters, the conditions have the reason", func(t *testing.T) {
 		t.Parallel()
 		for name, subset := range map[string]appsv1beta1.Subset{
-			"an unknown cluster":              in("a", "nowhere", ""),
+			"an unknown cluster":              subsetIn("a", "nowhere", ""),
 			"a selector that matches nothing": {Name: "a", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}},
-			"no cluster":                      in("a", "", ""),
+			"no cluster":                      subsetIn("a", "", ""),
 		} {
 			w := newWorld(3, subset)
 			s := report(w)
@@ -846,9 +846,9 @@ func TestStatus(t *testing.T) {
 			require.Equal(t, corev1.ConditionFalse, find(s.Conditions, appsv1beta1.UnitedDeploymentPlaced).Status, name)
 		}
 	})
-	t.Run("the generation is not observed while the only cluster does not answer, or runs what the object no longer names", func(t *testing.T) {
+	t.Run("the generation is not observed if the only cluster does not answer or is no longer named", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(3, in("a", "east", ""))
+		w := newWorld(3, subsetIn("a", "east", ""))
 		w.cluster("east", nil)
 		w.unreachable("east")
 		require.Zero(t, report(w).ObservedGeneration)
@@ -866,8 +866,8 @@ func TestStatus(t *testing.T) {
 		s := report(w)
 		require.LessOrEqual(t, s.Replicas, 6+placement.PlausibleFor(4).Cut(math.MaxInt32))
 		require.Equal(t, int32(6), s.ReadyReplicas)
-		require.Equal(t, fleetv1alpha1.ReasonNonsense, s.SubsetStatuses[1].Reason)
-		require.Equal(t, fleetv1alpha1.ReasonNonsense, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
+		require.Equal(t, fleetv1alpha1.ReasonImplausibleCounts, s.SubsetStatuses[1].Reason)
+		require.Equal(t, fleetv1alpha1.ReasonImplausibleCounts, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
 		require.Zero(t, w.write(t, plan(w.o)), "no other cluster is touched")
 	})
 	t.Run("a cluster with another partition than it was granted is reported", func(t *testing.T) {
@@ -877,10 +877,10 @@ func TestStatus(t *testing.T) {
 		s := report(w)
 		require.Equal(t, reasonPartition, s.SubsetStatuses[1].Reason)
 		require.Empty(t, s.SubsetStatuses[0].Reason)
-		require.Equal(t, "subset b in west: the cluster keeps 2 pods at the old revision instead of 0: check there who changes the slice",
+		require.Equal(t, "subset b in west: the partition in the cluster is 2 instead of 0: check there what changes the slice",
 			find(s.Conditions, appsv1beta1.SubsetFailure).Message)
 		w.o.Rows["west"].Generation++
-		require.Empty(t, report(w).SubsetStatuses[1].Reason, "it may not have received the partition yet")
+		require.Empty(t, report(w).SubsetStatuses[1].Reason, "the cluster may not have received the partition yet")
 	})
 	t.Run("a Deployment that is emptied keeps no pods at the old revision, which is not a problem", func(t *testing.T) {
 		t.Parallel()
@@ -888,7 +888,7 @@ func TestStatus(t *testing.T) {
 		w.o.ud.Spec.Topology.Subsets = w.o.ud.Spec.Topology.Subsets[:1]
 		w.o.ud.Spec.Topology.Subsets[0].Replicas = nil
 		w.write(t, plan(w.o))
-		w.serve()
+		w.applyRows()
 		require.Positive(t, w.o.Rows["west"].Spec.Grant.Subsets[0].Partition)
 		w.o.Rows["west"].Status.Subsets[0].Partition = 0
 		require.Empty(t, report(w).SubsetStatuses[1].Reason)
@@ -903,7 +903,7 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, fleetv1alpha1.ReasonForeignObject, s.SubsetStatuses[0].Reason)
 		require.Equal(t, "east: shop/web is not ours", find(s.Conditions, appsv1beta1.SubsetFailure).Message)
 	})
-	t.Run("an equal status is equal, also a minute later", func(t *testing.T) {
+	t.Run("the status is the same a minute later", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Status = report(w)
@@ -928,7 +928,7 @@ func TestStatus(t *testing.T) {
 			w.cluster("cluster-with-a-long-name-"+strconv.Itoa(i), nil)
 		}
 		w.write(t, plan(w.o))
-		w.serve()
+		w.applyRows()
 		w.o.Rows["cluster-with-a-long-name-0"].Status.Phase = fleetv1alpha1.WorkDegraded
 		s := report(w)
 		require.Len(t, s.SubsetStatuses, 200)
@@ -947,12 +947,12 @@ func TestAttack20OneMemberDoesNotNameTheRevision(t *testing.T) {
 			applied[cluster] = true
 		}
 		s := appsv1beta1.UnitedDeploymentStatus{}
-		revisions("web", planned{}, placement.Result{Rows: rows}, nil, applied, &s)
+		setRevisions("web", planned{}, placement.Summary{Result: placement.Result{Rows: rows}, Applied: applied}, &s)
 		return s.UpdatedRevision
 	}
 	require.Equal(t, "web-2", named(map[string]string{"east": "web-1", "west": "web-2", "south": "web-2"}))
-	require.Equal(t, "web-2", named(map[string]string{"east": "shop-1", "west": "web-2"}), "a name of another object does not count")
-	require.Equal(t, "web-2", named(map[string]string{"east": "web-<b>", "west": "web-2", "north": "web-<b>"}), "nor one that can't be")
+	require.Equal(t, "web-2", named(map[string]string{"east": "shop-1", "west": "web-2"}), "a revision name of another object does not count")
+	require.Equal(t, "web-2", named(map[string]string{"east": "web-<b>", "west": "web-2", "north": "web-<b>"}), "an invalid revision name does not count")
 	require.Empty(t, named(map[string]string{"east": ""}))
 }
 
@@ -973,21 +973,26 @@ func TestAPatchHasTheFormInWhichTheApiserverKeepsIt(t *testing.T) {
 	require.Equal(t, string(kept), string(raw))
 }
 
+// statusAt returns the new status after the plan was applied with that result.
+func statusAt(o *observed, p planned, r placement.Result, now time.Time) appsv1beta1.UnitedDeploymentStatus {
+	return status(o, p, placement.Summarize(o.Fleet, p.Plan, r), now)
+}
+
 // reported returns the new status, and the events for the change.
 func reported(o *observed, p planned, a placement.Result, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
-	s := status(o, p, a, now)
-	return s, eventsFor(*o.ud.Spec.Replicas, o.ud.Status, s)
+	s := statusAt(o, p, a, now)
+	return s, changed(*o.ud.Spec.Replicas, o.ud.Status, s).Events
 }
 
 func TestTextsOfAStatusSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(10, in("a", "east", "60%"), in("b", "west", "40%"))
+	w := newWorld(10, subsetIn("a", "east", "60%"), subsetIn("b", "west", "40%"))
 	w.cluster("east", nil)
 	w.cluster("west", nil)
 	w.settle(t)
 	p, now := plan(w.o), time.Unix(1000, 0)
 	s, events := reported(w.o, p, placement.Result{Rows: w.o.Rows}, now)
-	require.Contains(t, events, event.Normal(EventPlaced, "Place", "all of %d replicas are placed", int32(10)))
+	require.Contains(t, events, event.Normal(EventPlaced, "Place", "all replicas are placed: %d", int32(10)))
 	require.Equal(t, corev1.ConditionTrue, find(s.Conditions, appsv1beta1.SubsetProvisioned).Status)
 	why := placement.Problem{Cluster: "east", Reason: placement.ReasonPaused, Message: "too many"}
 	s, _ = reported(w.o, p, placement.Result{Rows: w.o.Rows, Problems: []placement.Problem{why}}, now)

@@ -33,7 +33,7 @@ import (
 // BenchmarkReconcile measures a reconcile of an object for which nothing changes in any cluster, from a cache with the rows of all objects.
 func BenchmarkReconcile(b *testing.B) {
 	const clusters, objects = 1000, 1000
-	c, options, ud := large(b, clusters, objects)
+	c, options, ud := largeFleet(b, clusters, objects)
 	key := client.ObjectKeyFromObject(ud)
 	run := func(name string, step func() error) {
 		b.Run(fmt.Sprintf("clusters=%d/objects=%d/%s", clusters, objects, name), func(b *testing.B) {
@@ -63,14 +63,14 @@ func BenchmarkReconcile(b *testing.B) {
 	a, err := c.Apply(b.Context(), o.ud, o.Fleet, p.Plan)
 	require.NoError(b, err)
 	run("status", func() error {
-		status(o, p, a, time.Unix(1000, 0))
+		status(o, p, placement.Summarize(o.Fleet, p.Plan, a), time.Unix(1000, 0))
 		return nil
 	})
 }
 
-// large returns a client, which reads from a cache like a manager's client, and one of the objects, which runs in every cluster. The others
-// run in a tenth of them, so that the setup takes only seconds. That is enough for a scan of all rows to show.
-func large(b *testing.B, clusters, objects int) (placement.Client, placement.Options, *appsv1beta1.UnitedDeployment) {
+// largeFleet returns a client, which reads from a cache like a manager's client, and one of the objects, which runs in every cluster. The
+// others run in a tenth of them, so that the setup takes only seconds. That is enough for a scan of all rows to show.
+func largeFleet(b *testing.B, clusters, objects int) (placement.Client, placement.Options, *appsv1beta1.UnitedDeployment) {
 	b.Helper()
 	w := newWorld(int32(clusters), appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{}})
 	labels := map[string]string{"app": "web"}

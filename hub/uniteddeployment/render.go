@@ -140,14 +140,14 @@ func (p *planned) render(o *observed) {
 			continue
 		}
 		live := o.Rows[cluster]
-		parts, emptied := keep(byCluster[cluster])
+		parts, emptied := withoutEmptied(byCluster[cluster])
 		switch {
 		case len(parts) == 0 && live != nil && emptied:
 			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: fleetv1alpha1.LeaveDelete})
 		case len(parts) == 0 || (live == nil && !needsRow(o, cluster, parts)):
 			continue
 		default:
-			p.want(o, cluster, common, parts)
+			p.addWant(o, cluster, common, parts)
 		}
 	}
 }
@@ -161,8 +161,8 @@ func needsRow(o *observed, cluster string, parts []part) bool {
 	})
 }
 
-// keep drops leftovers that run nothing. emptied is true if nothing of the object is left in the cluster.
-func keep(parts []part) (kept []part, emptied bool) {
+// withoutEmptied drops leftovers that run nothing. emptied is true if nothing of the object is left in the cluster.
+func withoutEmptied(parts []part) (kept []part, emptied bool) {
 	emptied = true
 	for _, p := range parts {
 		done := p.leftover && p.acked && p.grant.Replicas == 0 && p.counts.Replicas == 0 && p.state != allot.Frozen
@@ -173,8 +173,8 @@ func keep(parts []part) (kept []part, emptied bool) {
 	return kept, emptied
 }
 
-// want adds the row for a cluster.
-func (p *planned) want(o *observed, cluster string, common []byte, parts []part) {
+// addWant adds the row for a cluster.
+func (p *planned) addWant(o *observed, cluster string, common []byte, parts []part) {
 	raw, err := patch(parts)
 	if err != nil {
 		p.problems = append(p.problems, placement.Problem{Cluster: cluster, Reason: fleetv1alpha1.ReasonInvalid, Message: err.Error()})

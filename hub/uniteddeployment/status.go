@@ -16,52 +16,43 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // status returns the new status of the object.
-func status(o *observed, p planned, a placement.Result, now time.Time) appsv1beta1.UnitedDeploymentStatus {
+func status(o *observed, p planned, a placement.Summary, now time.Time) appsv1beta1.UnitedDeploymentStatus {
 	s := *o.ud.Status.DeepCopy()
 	if p.runsHere {
-		conditions(p, a, p.problems, 0, &s, now)
+		setConditions(p, a, p.problems, &s, now)
 		return s
 	}
 	s.SubsetStatuses = nil
 	s.LabelSelector = metav1.FormatLabelSelector(o.ud.Spec.Selector)
 	s.UnallocatedReplicas = int32(p.allocation.Unallocated) //nolint:gosec // at most spec.replicas
-	stale, applied, lagging := staleClusters(o, p), a.Applied(p.Plan), 0
-	s.StaleClusters = int32(len(stale)) //nolint:gosec // a count of clusters
-	problems := slices.Concat(p.problems, a.Problems)
-
-	for cluster, ok := range applied {
-		if !ok && !stale[cluster] {
-			lagging++
-		}
-	}
-	problems = append(problems, a.Blocked()...)
-	subsets, running := subsetStatuses(o, p, a, stale, applied, &problems)
-	sum(&s, subsets)
+	s.StaleClusters = int32(len(a.Stale))                   //nolint:gosec // a count of clusters
+	problems := slices.Concat(p.problems, a.Problems, a.Blocked)
+	subsets, running := subsetStatuses(o, p, a, &problems)
+	sumSubsets(&s, subsets)
 	s.Replicas = running
-	s.SubsetStatuses = placement.Worst(subsets, attention)
+	s.SubsetStatuses = placement.Worst(subsets, rankOf)
 	if p.Deleting == "" {
-		revisions(o.ud.Name, p, a, stale, applied, &s)
+		setRevisions(o.ud.Name, p, a, &s)
 	}
-	// If no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
-	if lagging == 0 && a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {
+	if a.Observed {
 		s.ObservedGeneration = o.ud.Generation
 	}
-	conditions(p, a, problems, lagging, &s, now)
-	s.Conditions = report.PutReadiness(s.Conditions, united.Form(), readiness(p, a, problems, &s), now)
+	setConditions(p, a, problems, &s, now)
+	s.Conditions = report.PutReadiness(s.Conditions, united.Form(), readiness(p, a.Err, problems, &s), now)
 	return s
 }
 
 // readiness returns whether the replicas in all clusters are as the spec wants.
-func readiness(p planned, a placement.Result, problems []placement.Problem, s *appsv1beta1.UnitedDeploymentStatus) report.Readiness {
+func readiness(p planned, failed error, problems []placement.Problem, s *appsv1beta1.UnitedDeploymentStatus) report.Readiness {
 	if p.Deleting != "" {
 		return report.Reconciling(reasonDeleting, p.Deleting)
 	}
-	if r, is := placement.Readiness(a.Err, problems); is {
+	if r, ok := placement.Readiness(failed, problems); ok {
 		return r
 	}
 	var granted int32
@@ -73,36 +64,15 @@ func readiness(p planned, a placement.Result, problems []placement.Problem, s *a
 	case p.allocation.Why != "", placed != nil && placed.Reason == reasonNoCluster:
 		return report.Stalled(report.Failure{Reason: placed.Reason, Message: placed.Message})
 	case complete(*s) && s.AvailableReplicas >= granted:
-		return report.Ready("the replicas of all clusters are available, and as the spec wants")
+		return report.Ready("the replicas of all clusters are available and as specified")
 	}
-	return report.Reconciling(report.ReasonProgressing, "replicas are created, updated, moved or deleted, or are not available yet")
+	return report.Reconciling(report.ReasonProgressing, "replicas are being created, updated, moved or deleted, or are not available yet")
 }
 
-// mayWait reports whether a status change may be written later. A failure, its end, a deletion and the end of a change must be written
-// immediately.
-func mayWait(before, after appsv1beta1.UnitedDeploymentStatus) bool {
-	reason := func(s appsv1beta1.UnitedDeploymentStatus, t appsv1beta1.UnitedDeploymentConditionType, status corev1.ConditionStatus) string {
-		if c := find(s.Conditions, t); c != nil && c.Status == status {
-			return c.Reason
-		}
-		return ""
-	}
-	failed, placed := appsv1beta1.SubsetFailure, appsv1beta1.UnitedDeploymentPlaced
-	deleting := reason(after, placed, corev1.ConditionFalse) == reasonDeleting
-	switch {
-	case reason(before, failed, corev1.ConditionTrue) != reason(after, failed, corev1.ConditionTrue):
-		return false
-	case deleting && reason(before, placed, corev1.ConditionFalse) != reasonDeleting:
-		return false
-	default:
-		return !complete(after) || complete(before) && before.ObservedGeneration == after.ObservedGeneration
-	}
-}
-
-// onlyBegun reports whether the status is the first one after a complete object was changed, and nothing is affected yet: every replica is
+// hasJustBegun reports whether the status is the first one after a complete object was changed, and nothing is affected yet: every replica is
 // where it should run and is available. The number of updated pods says little at that point, because pods in clusters that have not applied
 // their part count as before.
-func onlyBegun(before, after appsv1beta1.UnitedDeploymentStatus) bool {
+func hasJustBegun(before, after appsv1beta1.UnitedDeploymentStatus) bool {
 	placed, granted := find(after.Conditions, appsv1beta1.UnitedDeploymentPlaced), int32(0)
 	for _, line := range after.SubsetStatuses {
 		granted += line.Replicas
@@ -122,25 +92,12 @@ func complete(s appsv1beta1.UnitedDeploymentStatus) bool {
 	return s.AvailableReplicas >= s.Replicas && s.UpdatedReadyReplicas >= s.UpdatedReplicas
 }
 
-// staleClusters returns the clusters that don't answer, so that their numbers are out of date.
-func staleClusters(o *observed, p planned) map[string]bool {
-	stale := o.Stale()
-	for _, part := range p.parts {
-		if part.state == allot.Frozen {
-			stale[part.Cluster] = true
-		}
-	}
-	return stale
-}
-
 // reasonDeleting is the reason of conditions of an object that is being deleted.
 const reasonDeleting = "Deleting"
 
 // subsetStatuses returns the statuses of the parts, and the total number of pods. It doesn't trust reports of members: implausible numbers
 // are limited to plausible ones, and become a problem of that cluster.
-func subsetStatuses(
-	o *observed, p planned, a placement.Result, stale, applied map[string]bool, problems *[]placement.Problem,
-) ([]appsv1beta1.SubsetStatus, int32) {
+func subsetStatuses(o *observed, p planned, a placement.Summary, problems *[]placement.Problem) ([]appsv1beta1.SubsetStatus, int32) {
 	out, before := make([]appsv1beta1.SubsetStatus, 0, len(p.parts)), observedBefore(o.ud)
 	var running int32
 	for _, part := range p.parts {
@@ -149,7 +106,7 @@ func subsetStatuses(
 		}
 		reported := placement.PlausibleFor(max(part.grant.Replicas, part.grant.Upper))
 		line := appsv1beta1.SubsetStatus{
-			Name: part.name, Cluster: part.Cluster, Stale: stale[part.Cluster],
+			Name: part.name, Cluster: part.Cluster, Stale: a.Stale[part.Cluster],
 			Replicas:             part.grant.Replicas,
 			ReadyReplicas:        reported.Cut(part.counts.Ready),
 			AvailableReplicas:    reported.Cut(part.counts.Available),
@@ -159,7 +116,7 @@ func subsetStatuses(
 		}
 		running += reported.Cut(part.counts.Replicas)
 		line.ObservedGeneration = before[subsetAt{part.name, part.Cluster}]
-		if applied[part.Cluster] {
+		if a.Applied[part.Cluster] {
 			line.ObservedGeneration = o.ud.Generation
 		}
 		if !line.Stale && line.ObservedGeneration < o.ud.Status.ObservedGeneration {
@@ -170,19 +127,19 @@ func subsetStatuses(
 		if row := a.Rows[part.Cluster]; row != nil && placement.Blocked(row) {
 			line.Reason = row.Status.Reason
 		}
-		if applied[part.Cluster] && partitionDiffers(part) {
+		if a.Applied[part.Cluster] && partitionDiffers(part) {
 			line.Reason = reasonPartition
 			*problems = append(*problems, placement.Problem{
 				Subset: part.Subset, Cluster: part.Cluster, Reason: reasonPartition, Message: fmt.Sprintf(
-					"the cluster keeps %d pods at the old revision instead of %d: check there who changes the slice",
+					"the partition in the cluster is %d instead of %d: check there what changes the slice",
 					part.counts.Partition, part.grant.Partition),
 			})
 		}
 		if reported.Nonsense {
-			line.Reason = fleetv1alpha1.ReasonNonsense
+			line.Reason = fleetv1alpha1.ReasonImplausibleCounts
 			*problems = append(*problems, placement.Problem{
-				Subset: part.Subset, Cluster: part.Cluster, Reason: fleetv1alpha1.ReasonNonsense,
-				Message: fmt.Sprintf("the cluster reports impossible numbers for %d replicas: they were cut", part.grant.Replicas),
+				Subset: part.Subset, Cluster: part.Cluster, Reason: fleetv1alpha1.ReasonImplausibleCounts,
+				Message: fmt.Sprintf("the cluster reports implausible numbers, which were clamped (replicas: %d)", part.grant.Replicas),
 			})
 		}
 		if line.Reason == "" && (part.state == allot.Awaited || part.reason == placement.ReasonTainted) {
@@ -215,9 +172,9 @@ func partitionDiffers(p part) bool {
 	return reported && !p.leftover && p.counts.Partition != p.grant.Partition
 }
 
-// sum adds up the subsets. Pods in a cluster that doesn't answer count as existing and updated, which is most likely, but not as ready or
-// available, which is unknown.
-func sum(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStatus) {
+// sumSubsets adds up the subsets. Pods in a cluster that doesn't answer count as existing and updated, which is most likely, but not as
+// ready or available, which is unknown.
+func sumSubsets(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStatus) {
 	s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas = 0, 0, 0, 0
 	for _, line := range subsets {
 		s.UpdatedReplicas += line.UpdatedReplicas
@@ -230,8 +187,8 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStat
 	}
 }
 
-// attention ranks the lines of a status. The lowest ranks are kept if there are too many lines.
-func attention(line appsv1beta1.SubsetStatus) int {
+// rankOf ranks the lines of a status. The lowest ranks are kept if there are too many lines.
+func rankOf(line appsv1beta1.SubsetStatus) int {
 	switch {
 	case line.Reason != "" || line.Stale:
 		return 0
@@ -242,15 +199,13 @@ func attention(line appsv1beta1.SubsetStatus) int {
 	}
 }
 
-// revisions takes the revision name from the members. The template is the same bytes everywhere, and so is the hash. Because a member may
+// setRevisions takes the revision name from the members. The template is the same bytes everywhere, and so is the hash. Because a member may
 // report anything, the name must be a valid revision name of this object, and the one that most members report.
-func revisions(
-	name string, p planned, a placement.Result, stale, applied map[string]bool, s *appsv1beta1.UnitedDeploymentStatus,
-) {
+func setRevisions(name string, p planned, a placement.Summary, s *appsv1beta1.UnitedDeploymentStatus) {
 	reported := map[string]int{}
 	for cluster, row := range a.Rows {
 		revision := row.Status.Revision
-		if !stale[cluster] && applied[cluster] && strings.HasPrefix(revision, name+"-") && len(validation.IsDNS1123Subdomain(revision)) == 0 {
+		if !a.Stale[cluster] && a.Applied[cluster] && strings.HasPrefix(revision, name+"-") && len(validation.IsDNS1123Subdomain(revision)) == 0 {
 			reported[revision]++
 		}
 	}
@@ -259,7 +214,7 @@ func revisions(
 			return cmp.Or(cmp.Compare(reported[a], reported[b]), cmp.Compare(b, a))
 		})
 	}
-	if s.UpdatedRevision != "" && s.StaleClusters == 0 && len(p.parts) > 0 && s.UpdatedReadyReplicas >= s.Replicas && allApplied(applied) {
+	if s.UpdatedRevision != "" && s.StaleClusters == 0 && len(p.parts) > 0 && s.UpdatedReadyReplicas >= s.Replicas && allApplied(a.Applied) {
 		s.CurrentRevision = s.UpdatedRevision
 	}
 }
@@ -274,8 +229,8 @@ func allApplied(applied map[string]bool) bool {
 	return true
 }
 
-// conditions sets the conditions.
-func conditions(p planned, a placement.Result, problems []placement.Problem, lagging int, s *appsv1beta1.UnitedDeploymentStatus, now time.Time) {
+// setConditions sets the conditions.
+func setConditions(p planned, a placement.Summary, problems []placement.Problem, s *appsv1beta1.UnitedDeploymentStatus, now time.Time) {
 	set := func(t appsv1beta1.UnitedDeploymentConditionType, ok bool, reason, message string) {
 		value := corev1.ConditionFalse
 		if ok {
@@ -302,8 +257,8 @@ func conditions(p planned, a placement.Result, problems []placement.Problem, lag
 		return
 	}
 	switch {
-	case lagging > 0:
-		set(appsv1beta1.SubsetProvisioned, false, "Waiting", placement.Lagging(lagging))
+	case len(a.Lagging) > 0:
+		set(appsv1beta1.SubsetProvisioned, false, "Waiting", placement.Lagging(len(a.Lagging)))
 	case a.Err != nil:
 		set(appsv1beta1.SubsetProvisioned, false, "Waiting", a.Err.Error())
 	case len(problems) > 0:
@@ -311,13 +266,13 @@ func conditions(p planned, a placement.Result, problems []placement.Problem, lag
 	default:
 		set(appsv1beta1.SubsetProvisioned, true, "AllClusters", "")
 	}
-	updated := s.UpdatedReplicas >= expectedUpdated(p) && s.UpdatedRevision != "" && lagging == 0
+	updated := s.UpdatedReplicas >= expectedUpdated(p) && s.UpdatedRevision != "" && len(a.Lagging) == 0
 	set(appsv1beta1.SubsetUpdated, updated, reasonIf(updated, "AllSubsets", "Updating"),
 		messageIf(!updated, fmt.Sprintf("%d of %d replicas are at the new revision", s.UpdatedReplicas, expectedUpdated(p))))
 	s.Conditions = united.SetCondition(s.Conditions, united.Updated(s), now)
 	switch {
 	case p.allocation.Why != "":
-		set(appsv1beta1.UnitedDeploymentPlaced, false, "NumbersDontAddUp", p.allocation.Why)
+		set(appsv1beta1.UnitedDeploymentPlaced, false, "BoundsUnsatisfiable", p.allocation.Why)
 	case len(p.moves) > 0:
 		set(appsv1beta1.UnitedDeploymentPlaced, false, "Moving", placement.Shorten(p.moves))
 	default:

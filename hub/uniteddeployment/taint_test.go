@@ -25,15 +25,15 @@ func (w *world) running() int32 {
 	return n
 }
 
-// serveSome lets some of the members apply their rows.
-func (w *world) serveSome(random *rand.Rand) {
+// applySomeRows lets some of the members apply their rows.
+func (w *world) applySomeRows(random *rand.Rand) {
 	held := map[string]*fleetv1alpha1.MemberWork{}
 	for name, r := range w.o.Rows {
 		if random.IntN(2) == 0 {
 			held[name] = r
 		}
 	}
-	w.serve()
+	w.applyRows()
 	maps.Copy(w.o.Rows, held)
 }
 
@@ -46,7 +46,7 @@ func TestTaintsAndLateClustersInAnyOrder(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		var subsets []appsv1beta1.Subset
 		for i := range clusters {
-			subsets = append(subsets, in(fmt.Sprintf("s%d", i), fmt.Sprintf("c%d", i), ""))
+			subsets = append(subsets, subsetIn(fmt.Sprintf("s%d", i), fmt.Sprintf("c%d", i), ""))
 		}
 		if seed%2 == 0 {
 			subsets = []appsv1beta1.Subset{{Name: "all", ClusterSelector: &metav1.LabelSelector{}}}
@@ -77,11 +77,11 @@ func TestTaintsAndLateClustersInAnyOrder(t *testing.T) {
 				w.o.Clusters[name] = mc
 			}
 			w.write(t, plan(w.o))
-			w.serveSome(random)
+			w.applySomeRows(random)
 			require.GreaterOrEqual(t, w.running(), int32(replicas), "I4: seed %d, step %d", seed, step)
 			require.LessOrEqual(t, w.running(), int32(replicas+allot.DefaultSurge(replicas)), "I3: seed %d, step %d", seed, step)
 		}
-		w.serve()
+		w.applyRows()
 		w.settle(t)
 		require.EqualValues(t, replicas, w.running(), "seed %d", seed)
 		require.Zero(t, w.write(t, plan(w.o)), "I8: seed %d", seed)

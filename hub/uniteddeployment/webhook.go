@@ -10,7 +10,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
@@ -23,8 +23,8 @@ type Webhook struct {
 	Clusters placement.ClusterRules
 	// LocalMember is true if this cluster also runs the member stack.
 	LocalMember bool
-	// RefusesDependencies checks whether the user of the request may have the dependencies of pods in a namespace placed. It returns why not, or
-	// "".
+	// RefusesDependencies checks whether the user of the request may have the dependencies of pods in a namespace placed. It returns why not,
+	// or "".
 	RefusesDependencies func(ctx context.Context, namespace string) (string, error)
 }
 
@@ -63,12 +63,12 @@ func (w *Webhook) validateSwitch(old, ud *appsv1beta1.UnitedDeployment) field.Er
 	if !w.LocalMember || united.Federated(old) == united.Federated(ud) {
 		return nil
 	}
-	why := "this cluster runs the object itself: leave clusters out of all subsets"
+	why := "this cluster itself runs the object: name no clusters in the subsets"
 	if united.Federated(old) {
-		why = "clusters of the fleet run the object: leave each subset its cluster or clusterSelector"
+		why = "member clusters run the object: keep cluster or clusterSelector in each subset"
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec", "topology", "subsets"),
-		why+", or apply the new form under another name and delete this one when it runs")}
+		why+", or apply the new form under another name and delete this one once it runs")}
 }
 
 // validateClusters refuses clusters that the user may not use, and warns about clusters that don't exist or are not ready, since objects and

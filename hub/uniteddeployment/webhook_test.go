@@ -24,7 +24,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // newWebhook returns a webhook that knows the clusters east (ready), west (ready, but not in the cache yet), north (not ready) and south (not
@@ -85,8 +85,8 @@ func decide(review *authorizationv1.SubjectAccessReview) error {
 	return nil
 }
 
-// by returns the context of a request by that user.
-func by(t *testing.T, user string) context.Context {
+// asUser returns the context of a request by that user.
+func asUser(t *testing.T, user string) context.Context {
 	t.Helper()
 	return admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UserInfo: authenticationv1.UserInfo{Username: user},
@@ -134,41 +134,41 @@ func TestWebhookValidatesClusters(t *testing.T) {
 		{name: "selected clusters are not named", ud: selected},
 		{
 			name: "a cluster that does not exist causes a warning", ud: over("east", "nowhere"),
-			warning: "spec.topology.subsets[1].cluster: there is no member cluster nowhere: the subset gets its replicas when a MemberCluster of that name has joined; create it, or name another one",
+			warning: "spec.topology.subsets[1].cluster: there is no member cluster nowhere: the subset gets its replicas once a MemberCluster of that name has joined; create it, or name another one",
 		},
 		{
-			name: "so it does where an update names it first", old: over("east"), ud: over("east", "nowhere"),
+			name: "a cluster that does not exist and is named by an update causes a warning", old: over("east"), ud: over("east", "nowhere"),
 			warning: "there is no member cluster nowhere",
 		},
 		{name: "the rules are checked first", ud: broken, refused: []string{"spec.replicas"}},
 		{name: "a cluster that has left does not block a change", old: over("gone"), ud: over("gone", "east")},
-		{name: "nor a change of a label", old: over("gone"), ud: over("gone")},
+		{name: "a cluster that has left does not block a change of a label", old: over("gone"), ud: over("gone")},
 		{
-			name: "clusters that take no replicas now cause a warning", ud: over("east", "south", "north"),
+			name: "clusters that get no replicas at the moment cause a warning", ud: over("east", "south", "north"),
 			warning: "not accepted or not ready: north, south",
 		},
-		{name: "but only one", old: over("north"), ud: over("north", "east")},
+		{name: "only clusters that an update adds cause a warning", old: over("north"), ud: over("north", "east")},
 		{name: "without clusters nothing runs the object", ud: over(""), warning: "nothing runs this object: give each subset cluster or clusterSelector"},
 		{name: "removing all clusters causes the same warning", old: over("east"), ud: over(""), warning: "no subset names a cluster"},
-		{name: "but where the member stack runs beside the hub, it runs the object", ud: over(""), local: true},
+		{name: "an object without clusters is run by the member stack in the hub's cluster", ud: over(""), local: true},
 		{
-			name: "an object that the member stack beside the hub runs can't be moved to clusters", old: over(""), ud: over("east"), local: true,
-			refused: []string{"spec.topology.subsets", "this cluster runs the object itself", "under another name"},
+			name: "an object that the member stack in the hub's cluster runs can't be moved to clusters", old: over(""), ud: over("east"), local: true,
+			refused: []string{"spec.topology.subsets", "this cluster itself runs the object", "under another name"},
 		},
 		{
-			name: "nor an object that clusters run to the member stack beside the hub", old: over("east"), ud: over(""), local: true,
-			refused: []string{"spec.topology.subsets", "clusters of the fleet run the object", "under another name"},
+			name: "an object that clusters run can't be moved to the member stack in the hub's cluster", old: over("east"), ud: over(""), local: true,
+			refused: []string{"spec.topology.subsets", "member clusters run the object", "under another name"},
 		},
-		{name: "without such a member stack clusters can be named later", old: over(""), ud: over("east")},
+		{name: "without a member stack in the hub's cluster, clusters can be named later", old: over(""), ud: over("east")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWebhook(t)
 			w.LocalMember = tt.local
-			warnings, err := w.ValidateCreate(by(t, "admin"), tt.ud)
+			warnings, err := w.ValidateCreate(asUser(t, "admin"), tt.ud)
 			if tt.old != nil {
-				warnings, err = w.ValidateUpdate(by(t, "admin"), tt.old, tt.ud)
+				warnings, err = w.ValidateUpdate(asUser(t, "admin"), tt.old, tt.ud)
 			}
 			if len(tt.refused) > 0 {
 				require.True(t, apierrors.IsInvalid(err), "%v", err)
@@ -203,19 +203,19 @@ func TestWarningsOfTheTemplateAndOfClusters(t *testing.T) {
 		return ud
 	}
 	const wait = "subsets wait for member clusters that are not accepted or not ready: north"
-	got, err := w.ValidateCreate(by(t, "admin"), stateful("db", "north"))
+	got, err := w.ValidateCreate(asUser(t, "admin"), stateful("db", "north"))
 	require.NoError(t, err)
 	require.Equal(t, admission.Warnings{"service db", wait}, got)
-	got, err = w.ValidateUpdate(by(t, "admin"), stateful("db", "east"), stateful("db", "east", "north"))
+	got, err = w.ValidateUpdate(asUser(t, "admin"), stateful("db", "east"), stateful("db", "east", "north"))
 	require.NoError(t, err)
 	require.Equal(t, admission.Warnings{wait}, got, "the template's warning is not repeated")
 }
 
 func TestWebhookReturnsErrorsOfReads(t *testing.T) {
 	t.Parallel()
-	_, err := newWebhook(t).ValidateCreate(by(t, "admin"), over("down"))
+	_, err := newWebhook(t).ValidateCreate(asUser(t, "admin"), over("down"))
 	require.ErrorContains(t, err, "get member cluster down: connection refused")
-	require.False(t, apierrors.IsInvalid(err), "a failed read is no rejection")
+	require.False(t, apierrors.IsInvalid(err), "a failed read is not a rejection")
 }
 
 func TestAttack03TenantUsesOnlyClustersThatItMayUse(t *testing.T) {
@@ -235,28 +235,28 @@ func TestAttack03TenantUsesOnlyClustersThatItMayUse(t *testing.T) {
 		old, ud *appsv1beta1.UnitedDeployment // old is nil on creation
 		refused []string
 	}{
-		{name: "a cluster with the right", user: "tenant", ud: over("east")},
+		{name: "a cluster that the user may use", user: "tenant", ud: over("east")},
 		{
-			name: "a cluster without it", user: "tenant", ud: over("east", "west"),
+			name: "a cluster that the user may not use", user: "tenant", ud: over("east", "west"),
 			refused: []string{"spec.topology.subsets[1].cluster", `user "tenant" may not use member cluster west`, `"use"`, "namespace shop"},
 		},
-		{name: "the right in another namespace", user: "tenant", ud: elsewhere, refused: []string{"may not use member cluster east"}},
-		{name: "a cluster that does not exist is refused in the same words", user: "tenant", ud: over("nowhere"), refused: []string{"may not use member cluster nowhere"}},
+		{name: "permission in another namespace", user: "tenant", ud: elsewhere, refused: []string{"may not use member cluster east"}},
+		{name: "a cluster that does not exist is refused with the same message", user: "tenant", ud: over("nowhere"), refused: []string{"may not use member cluster nowhere"}},
 		{
-			name: "a selector needs all clusters", user: "tenant", ud: selecting("web"),
+			name: "a selector requires permission for all clusters", user: "tenant", ud: selecting("web"),
 			refused: []string{"spec.topology.subsets[0].clusterSelector", "all member clusters"},
 		},
-		{name: "who may use all may select", user: "admin", ud: selecting("web")},
+		{name: "a user with permission for all clusters may use a selector", user: "admin", ud: selecting("web")},
 		{name: "a cluster that an update adds", user: "tenant", old: over("east"), ud: over("east", "west"), refused: []string{"member cluster west"}},
 		{name: "a selector that an update changes", user: "tenant", old: selecting("web"), ud: selecting("db"), refused: []string{"all member clusters"}},
-		{name: "a cluster that was named before does not block a scale", user: "tenant", old: over("west"), ud: scaled},
+		{name: "a cluster that was already named does not block a scale", user: "tenant", old: over("west"), ud: scaled},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWebhook(t)
-			_, err := w.ValidateCreate(by(t, tt.user), tt.ud)
+			_, err := w.ValidateCreate(asUser(t, tt.user), tt.ud)
 			if tt.old != nil {
-				_, err = w.ValidateUpdate(by(t, tt.user), tt.old, tt.ud)
+				_, err = w.ValidateUpdate(asUser(t, tt.user), tt.old, tt.ud)
 			}
 			if len(tt.refused) == 0 {
 				require.NoError(t, err)
@@ -269,7 +269,7 @@ func TestAttack03TenantUsesOnlyClustersThatItMayUse(t *testing.T) {
 			}
 		})
 	}
-	_, err := newWebhook(t).ValidateCreate(by(t, "stranger"), over("east"))
+	_, err := newWebhook(t).ValidateCreate(asUser(t, "stranger"), over("east"))
 	require.ErrorContains(t, err, "the authorizer is down", "a review that fails admits nothing")
 }
 
@@ -285,11 +285,11 @@ func TestWhoMayUseAllClustersIsReviewedOnce(t *testing.T) {
 	}{
 		{name: "all clusters", user: "admin", ud: over("east", "west", "north"), want: []string{""}},
 		{name: "all clusters, for a selector too", user: "admin", ud: selecting, want: []string{""}},
-		{name: "one by one, where not all are allowed", user: "tenant", ud: over("east", "west", "east"), want: []string{"", "east", "west"}},
-		{name: "one by one beside a selector", user: "tenant", ud: selecting, want: []string{"", "east", "west"}},
+		{name: "clusters one by one, if not all are allowed", user: "tenant", ud: over("east", "west", "east"), want: []string{"", "east", "west"}},
+		{name: "clusters one by one, besides a selector", user: "tenant", ud: selecting, want: []string{"", "east", "west"}},
 		{name: "only what an update adds", user: "tenant", old: over("west"), ud: over("west", "east"), want: []string{"", "east"}},
 		{name: "nothing for an update that adds none", user: "tenant", old: over("east", "west"), ud: over("west")},
-		{name: "nor for an object that names none", user: "tenant", ud: over("")},
+		{name: "nothing for an object that names no cluster", user: "tenant", ud: over("")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -305,9 +305,9 @@ func TestWhoMayUseAllClustersIsReviewedOnce(t *testing.T) {
 			})
 			w.Clusters.Client = w.Client
 			if tt.old == nil {
-				_, _ = w.ValidateCreate(by(t, tt.user), tt.ud)
+				_, _ = w.ValidateCreate(asUser(t, tt.user), tt.ud)
 			} else {
-				_, _ = w.ValidateUpdate(by(t, tt.user), tt.old, tt.ud)
+				_, _ = w.ValidateUpdate(asUser(t, tt.user), tt.old, tt.ud)
 			}
 			require.Equal(t, tt.want, asked)
 		})

@@ -7,7 +7,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/hub/allot"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // recovery is how long a cluster gets no new pods after some could not be scheduled there. It is the same as for a subset in a member.
@@ -37,8 +38,8 @@ type openness struct {
 // pods, but nothing is moved back to them, since it would end up unscheduled there as before. The clusters of the last subset take what
 // doesn't fit elsewhere, and stay open.
 //
-// A member reports as unschedulable only pods of its last subset, because it sends those of the others there itself. Pods that it has not
-// created yet go there too and would wait as well, so only scheduled pods stay.
+// A member reports as unschedulable only pods of its last subset, because it sends the pods of the other subsets there itself. Pods that it
+// has not created yet go there too and would wait as well, so only scheduled pods stay.
 func (d *division) adapt(o *observed, now time.Time) {
 	if o.ws.Spec.ScheduleStrategy.Type != appsv1beta1.AdaptiveWorkloadSpread || len(o.ws.Spec.Subsets) == 0 {
 		return
@@ -55,26 +56,26 @@ func (d *division) adapt(o *observed, now time.Time) {
 		if s.parts[len(s.parts)-1].Subset == last {
 			continue
 		}
-		was := s.former(o.ws)
+		before := s.previousOpenness(o.ws)
 		waiting, scheduled := s.scheduled()
 		grant := int(s.grant.Replicas)
 		switch {
 		case s.state != allot.Frozen && waiting > 0:
 			s.open = openness{reason: reasonUnschedulable, since: now, most: new(min(scheduled, grant))}
-			if was.reason == reasonUnschedulable {
-				s.open.since = was.since
+			if before.reason == reasonUnschedulable {
+				s.open.since = before.since
 			}
-			d.due(recovery)
-		case was.reason == reasonUnschedulable && now.Sub(was.since) < recovery:
-			s.open = openness{reason: reasonUnschedulable, since: was.since, most: &grant}
-			d.due(recovery - now.Sub(was.since))
-		case was.reason != reasonSufficient && was.reason != "":
+			d.recheckIn(recovery)
+		case before.reason == reasonUnschedulable && now.Sub(before.since) < recovery:
+			s.open = openness{reason: reasonUnschedulable, since: before.since, most: &grant}
+			d.recheckIn(recovery - now.Sub(before.since))
+		case before.reason != reasonSufficient && before.reason != "":
 			s.open = openness{reason: reasonRecovered, most: new(grant + max(d.total-granted, 0))}
 		}
 	}
 }
 
-func (d *division) due(in time.Duration) { d.recheck = report.Sooner(d.recheck, in) }
+func (d *division) recheckIn(in time.Duration) { d.recheck = timing.Sooner(d.recheck, in) }
 
 // scheduled splits the pods that a cluster reports into those that could not be scheduled for too long, and the others. Both numbers come
 // from the same report, so that pods that have left since are not counted twice.
@@ -89,8 +90,8 @@ func (s *site) scheduled() (waiting, scheduled int) {
 	return waiting, scheduled
 }
 
-// former returns the openness of a cluster according to the status.
-func (s *site) former(ws *appsv1beta1.WorkloadSpread) openness {
+// previousOpenness returns the openness of a cluster according to the status.
+func (s *site) previousOpenness(ws *appsv1beta1.WorkloadSpread) openness {
 	for i := range ws.Status.SubsetStatuses {
 		line := &ws.Status.SubsetStatuses[i]
 		if line.Cluster != s.cluster {
@@ -117,9 +118,9 @@ func (s *site) condition(generation int64) *metav1.Condition {
 	case "":
 		return nil
 	case reasonUnschedulable:
-		c.Status, c.Message = metav1.ConditionFalse, "pods could not be scheduled: they and new ones go to the next cluster"
+		c.Status, c.Message = metav1.ConditionFalse, "pods could not be scheduled: they and new pods go to the next cluster"
 	case reasonRecovered:
-		c.Message = "new pods are sent here again; what has moved stays where it is"
+		c.Message = "new pods are sent here again; replicas that have moved stay where they are"
 	}
 	return c
 }

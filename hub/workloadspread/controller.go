@@ -20,10 +20,10 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // reconciler reconciles the workloads of one kind, each together with the WorkloadSpread that targets it.
@@ -32,7 +32,7 @@ type reconciler struct {
 	options placement.Options
 	// spreads reads and writes WorkloadSpreads and their slices. targets reads and writes workloads and their copies.
 	spreads, targets placement.Client
-	// spreadStatus writes the statuses of WorkloadSpreads, and targetStatus those of workloads.
+	// spreadStatus writes the statuses of WorkloadSpreads, and targetStatus the statuses of workloads.
 	spreadStatus, targetStatus *placement.Reporter
 }
 
@@ -49,20 +49,21 @@ func newReconciler(kind *workload, c client.Client, live client.Reader, o placem
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupDeployments starts the controller for Deployments, and the sweep of slices.
+// SetupDeployments starts the controller for Deployments, and adds the kind of slices to the Sweeper.
 func SetupDeployments(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
-	if err := setup(ctx, mgr, deployments(), o); err != nil {
+	if err := start(ctx, mgr, deployments(), o); err != nil {
 		return err
 	}
-	return o.Sweep(mgr, spreadKind().Kind, func() client.Object { return &appsv1beta1.WorkloadSpread{} })
+	o.Sweeper.Add(spreadKind().Kind, func() client.Object { return &appsv1beta1.WorkloadSpread{} }, o.Store)
+	return nil
 }
 
 // SetupCloneSets starts the controller for CloneSets.
 func SetupCloneSets(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
-	return setup(ctx, mgr, cloneSets(), o)
+	return start(ctx, mgr, cloneSets(), o)
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, kind *workload, o placement.Options) error {
+func start(ctx context.Context, mgr ctrl.Manager, kind *workload, o placement.Options) error {
 	if err := errors.Join(expect.Register(metrics.Registry), measure.Register(metrics.Registry)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
@@ -71,9 +72,6 @@ func setup(ctx context.Context, mgr ctrl.Manager, kind *workload, o placement.Op
 		return err
 	}
 	r := newReconciler(kind, mgr.GetClient(), mgr.GetAPIReader(), o)
-	fresh := func(options []client.ListOption, lists ...client.ObjectList) *placement.Fresh {
-		return &placement.Fresh{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Lists: lists, Options: options}
-	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("hub-workloadspread-"+strings.ToLower(kind.gvk.Kind)).
 		For(kind.empty()).
@@ -81,14 +79,15 @@ func setup(ctx context.Context, mgr ctrl.Manager, kind *workload, o placement.Op
 		Watches(&fleetv1alpha1.MemberWork{}, placement.RowHandler(kind.gvk.Kind)).
 		Watches(&fleetv1alpha1.MemberWork{}, placement.RowHandlerFor(spreadKind().Kind, r.ofSlice)).
 		Watches(&fleetv1alpha1.MemberCluster{}, placement.ClusterHandler(kind.gvk.Kind, mgr.GetClient(), r.placedIn)).
-		WatchesRawSource(fresh(nil, &fleetv1alpha1.MemberClusterList{}, &fleetv1alpha1.MemberWorkList{}, &appsv1beta1.WorkloadSpreadList{})).
-		WatchesRawSource(fresh([]client.ListOption{client.MatchingLabels{keys.FleetTemplate: "true"}}, kind.list())).
+		WatchesRawSource(o.Fresh.Source(nil, &fleetv1alpha1.MemberClusterList{}, &fleetv1alpha1.MemberWorkList{}, &appsv1beta1.WorkloadSpreadList{})).
+		WatchesRawSource(o.Fresh.Source([]client.ListOption{client.MatchingLabels{keys.FleetTemplate: "true"}}, kind.list())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the hub's WorkloadSpread controller for %s: %w", kind.gvk.Kind, err)
 	}
-	return o.Sweep(mgr, kind.gvk.Kind, kind.empty)
+	o.Sweeper.Add(kind.gvk.Kind, kind.empty, o.Store)
+	return nil
 }
 
 // CacheByObject limits the manager's cache to the workloads that this package reads: templates.
@@ -105,27 +104,30 @@ func CacheByObject() map[client.Object]cache.ByObject {
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues("CacheBehind"))
+		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	start := r.options.Clock.Now()
 	p := plan(o, start)
 	measure.PlanSeconds.Observe(r.options.Clock.Since(start).Seconds())
 	var a applied
+	var slices, copies placement.Result
 	var errs []error
 	if o.ws != nil {
-		a.slices, err = r.spreads.Apply(ctx, o.ws, o.slices, p.slices)
+		slices, err = r.spreads.Apply(ctx, o.ws, o.slices, p.slices)
 		errs = append(errs, err)
 	}
+	a.slices = placement.Summarize(o.slices, p.slices, slices)
+	p.place(o, a.slices)
 	if o.target != nil {
-		p.place(o, a.slices.Applied(p.slices))
-		a.copies, err = r.targets.Apply(ctx, o.target, o.copies, p.copies)
+		copies, err = r.targets.Apply(ctx, o.target, o.copies, p.copies)
 		errs = append(errs, err)
 	}
-	measure.Wrote(a.slices, a.copies)
-	later := report.Sooner(p.recheck, a.slices.Recheck, a.copies.Recheck, o.copies.EvictsIn())
+	a.copies = placement.Summarize(o.copies, p.copies, copies)
+	measure.Wrote(slices, copies)
+	later := timing.Sooner(p.recheck, a.slices.Recheck, a.copies.Recheck, o.copies.EvictsIn())
 	for _, tell := range []func(context.Context, *observed, planned, applied) (time.Duration, error){r.reportSpread, r.reportTarget, r.reportYounger} {
 		after, err := tell(ctx, o, p, a)
-		later, errs = report.Sooner(later, after), append(errs, err)
+		later, errs = timing.Sooner(later, after), append(errs, err)
 	}
 	return ctrl.Result{RequeueAfter: later}, errors.Join(errs...)
 }
@@ -140,8 +142,8 @@ func (r *reconciler) reportSpread(ctx context.Context, o *observed, p planned, a
 	if p.slices.AddFinalizer {
 		return 0, nil // The object that was read is older than that write. Its event follows.
 	}
-	was, is := o.ws.Status, status(o, p, a, r.options.Clock.Now())
-	return r.spreadStatus.Report(ctx, o.ws, was, is, placement.Wait(mayWait(was, is)), func() []event.Event { return eventsFor(was, is) })
+	before, after := o.ws.Status, status(o, p, a, r.options.Clock.Now())
+	return r.spreadStatus.Report(ctx, o.ws, before, after, changed(before, after))
 }
 
 // reportTarget writes the status of a workload unless a controller of this cluster does. kube-controller-manager writes the status of a
@@ -155,15 +157,16 @@ func (r *reconciler) reportTarget(ctx context.Context, o *observed, p planned, a
 	if p.copies.AddFinalizer {
 		return 0, nil // See reportSpread.
 	}
-	was, is := set.Status, cloneSetStatus(o, p, a)
-	return r.targetStatus.Report(ctx, set, was, is, placement.Wait(was.ObservedGeneration == is.ObservedGeneration), nil)
+	before, after := set.Status, cloneSetStatus(o, p, a)
+	observed := placement.Wait(before.ObservedGeneration == after.ObservedGeneration)
+	return r.targetStatus.Report(ctx, set, before, after, placement.Change{Collect: observed})
 }
 
 // reportYounger reports to younger WorkloadSpreads that an older one has their target.
 func (r *reconciler) reportYounger(ctx context.Context, o *observed, _ planned, _ applied) (time.Duration, error) {
 	errs := make([]error, 0, len(o.younger))
 	for _, ws := range o.younger {
-		_, err := r.spreadStatus.Writer.Write(ctx, ws, ws.Status, taken(ws, o.ws, r.options.Clock.Now()), nil)
+		_, err := r.spreadStatus.Writer.Write(ctx, ws, ws.Status, takenStatus(ws, o.ws, r.options.Clock.Now()), nil)
 		errs = append(errs, err)
 	}
 	return 0, errors.Join(errs...)

@@ -112,7 +112,7 @@ func divide(o *observed, now time.Time) division {
 			if len(s.parts) >= fleetv1alpha1.SubsetsPerRow {
 				d.problems = append(d.problems, placement.Problem{
 					Subset: subset.Name, Cluster: cluster, Reason: reasonTooManySubsets,
-					Message: fmt.Sprintf("cluster %s has %d subsets of this object already, which is the maximum: merge some of them", cluster, fleetv1alpha1.SubsetsPerRow),
+					Message: fmt.Sprintf("cluster %s already has %d subsets of this object, the maximum: merge some of them", cluster, fleetv1alpha1.SubsetsPerRow),
 				})
 				continue
 			}
@@ -153,21 +153,21 @@ func (d *division) clustersOf(o *observed, subset appsv1beta1.WorkloadSpreadSubs
 	}
 	names := o.copies.Select(o.ws.Namespace, selector)
 	for _, name := range o.slices.Missing() { // Its labels are no longer known, but the slice has its subsets.
-		if holds(o.slices.Rows[name], subset.Name) {
+		if hasSubset(o.slices.Rows[name], subset.Name) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	if len(names) == 0 {
 		d.problems = append(d.problems, placement.Problem{
-			Subset: subset.Name, Reason: reasonNoCluster, Message: fmt.Sprintf("no accepted member cluster has the labels %s and no taint that the object does not tolerate", selector),
+			Subset: subset.Name, Reason: reasonNoCluster, Message: fmt.Sprintf("no accepted member cluster has the labels %s and only taints that the object tolerates", selector),
 		})
 	}
 	return names
 }
 
-// holds reports whether a slice has a subset.
-func holds(row *fleetv1alpha1.MemberWork, subset string) bool {
+// hasSubset reports whether a slice has a subset.
+func hasSubset(row *fleetv1alpha1.MemberWork, subset string) bool {
 	return slices.ContainsFunc(row.Spec.Grant.Subsets, func(g fleetv1alpha1.SubsetGrant) bool { return g.Name == subset })
 }
 

@@ -1,11 +1,15 @@
 package workloadspread
 
 import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // Reasons of events on a WorkloadSpread of a hub.
@@ -26,43 +30,51 @@ const (
 	EventRecovered = "RecoverSchedulable"
 )
 
-// eventsFor returns the events for a change of status: one for each condition whose status or reason changed.
-func eventsFor(before, after appsv1beta1.WorkloadSpreadStatus) []event.Event {
-	var out []event.Event
-	changed := func(was, is []metav1.Condition, kind string) (*metav1.Condition, bool) {
-		now, then := report.GetCondition(is, kind), report.GetCondition(was, kind)
-		return now, now != nil && (then == nil || then.Status != now.Status || then.Reason != now.Reason)
-	}
-	if c, ok := changed(before.Conditions, after.Conditions, appsv1beta1.WorkloadSpreadActive); ok && c.Status == metav1.ConditionFalse {
-		if c.Reason == reasonDeleting {
-			return append(out, event.Normal(EventWithdrawing, "Withdraw", "%s", c.Message))
-		}
-		return append(out, event.Warning(EventInactive, "Place", "%s: %s", c.Reason, c.Message))
-	}
-	if c, ok := changed(before.Conditions, after.Conditions, appsv1beta1.WorkloadSpreadFailure); ok && c.Status == metav1.ConditionTrue {
-		out = append(out, event.Warning(EventBlocked, "Place", "%s: %s", c.Reason, c.Message))
-	}
-	if c, ok := changed(before.Conditions, after.Conditions, appsv1beta1.WorkloadSpreadPlaced); ok {
-		if c.Status == metav1.ConditionTrue {
-			out = append(out, event.Normal(EventPlaced, "Place", "every replica is placed"))
-		} else {
-			out = append(out, event.Normal(EventMoving, "Place", "%s: %s", c.Reason, c.Message))
-		}
-	}
-	for _, line := range after.SubsetStatuses {
-		var was []metav1.Condition
-		for _, l := range before.SubsetStatuses {
-			if l.Name == line.Name && l.Cluster == line.Cluster {
-				was = l.Conditions
-			}
-		}
-		c, ok := changed(was, line.Conditions, appsv1beta1.WorkloadSpreadSubsetSchedulable)
+// changed returns how a change of status is reported. It may wait if no condition changes its status or reason, and the generation was already
+// observed.
+func changed(before, after appsv1beta1.WorkloadSpreadStatus) placement.Change {
+	form := report.ConditionForm(0)
+	transitions := placement.Transitions(form, before.Conditions, after.Conditions)
+	subsets := placement.Transitions(form, schedulable(before), schedulable(after))
+	c := placement.Change{Collect: placement.Wait(before.ObservedGeneration == after.ObservedGeneration && len(transitions)+len(subsets) == 0)}
+	for _, t := range transitions {
+		ok := t.To.Status == corev1.ConditionTrue
 		switch {
-		case !ok || c.Reason == reasonSufficient:
-		case c.Status == metav1.ConditionFalse:
-			out = append(out, event.Normal(EventUnschedulable, "Place", "subset %s in %s: %s", line.Name, line.Cluster, c.Message))
+		case t.To.Status == "":
+		case t.Type == appsv1beta1.WorkloadSpreadActive && !ok && t.To.Reason == reasonDeleting:
+			c.Events = []event.Event{event.Normal(EventWithdrawing, "Withdraw", "%s", t.To.Message)}
+			return c
+		case t.Type == appsv1beta1.WorkloadSpreadActive && !ok:
+			c.Events = []event.Event{event.Warning(EventInactive, "Place", "%s: %s", t.To.Reason, t.To.Message)}
+			return c
+		case t.Type == appsv1beta1.WorkloadSpreadFailure && ok:
+			c.Events = append(c.Events, event.Warning(EventBlocked, "Place", "%s: %s", t.To.Reason, t.To.Message))
+		case t.Type == appsv1beta1.WorkloadSpreadPlaced && ok:
+			c.Events = append(c.Events, event.Normal(EventPlaced, "Place", "every replica is placed"))
+		case t.Type == appsv1beta1.WorkloadSpreadPlaced:
+			c.Events = append(c.Events, event.Normal(EventMoving, "Place", "%s: %s", t.To.Reason, t.To.Message))
+		}
+	}
+	for _, t := range subsets {
+		switch {
+		case t.To.Status == "", t.To.Reason == reasonSufficient:
+		case t.To.Status == corev1.ConditionFalse:
+			c.Events = append(c.Events, event.Normal(EventUnschedulable, "Place", "%s: %s", t.Type, t.To.Message))
 		default:
-			out = append(out, event.Normal(EventRecovered, "Place", "subset %s in %s: %s", line.Name, line.Cluster, c.Message))
+			c.Events = append(c.Events, event.Normal(EventRecovered, "Place", "%s: %s", t.Type, t.To.Message))
+		}
+	}
+	return c
+}
+
+// schedulable returns the condition of each subset in each cluster, with the two names as its type.
+func schedulable(s appsv1beta1.WorkloadSpreadStatus) []metav1.Condition {
+	var out []metav1.Condition
+	for _, line := range s.SubsetStatuses {
+		if c := report.GetCondition(line.Conditions, appsv1beta1.WorkloadSpreadSubsetSchedulable); c != nil {
+			named := *c
+			named.Type = fmt.Sprintf("subset %s in %s", line.Name, line.Cluster)
+			out = append(out, named)
 		}
 	}
 	return out

@@ -14,8 +14,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // observed is what a reconcile has read. It points into the cache and must not be changed.
@@ -89,14 +89,14 @@ func (r *reconciler) exists(ctx context.Context, o *observed) (bool, error) {
 	if o.ws == nil {
 		return false, nil
 	}
-	of := &metav1.PartialObjectMetadata{}
-	of.SetGroupVersionKind(r.kind.gvk)
-	err := r.targets.Live.Get(ctx, o.key, of)
+	target := &metav1.PartialObjectMetadata{}
+	target.SetGroupVersionKind(r.kind.gvk)
+	err := r.targets.Live.Get(ctx, o.key, target)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("get %s %s: %w", r.kind.gvk.Kind, o.key, err)
 	}
-	return !scaletarget.Template(of), nil
+	return !scaletarget.Template(target), nil
 }

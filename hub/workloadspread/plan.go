@@ -2,18 +2,20 @@ package workloadspread
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // planned is the next step for one workload and its WorkloadSpread. It is planned in two stages: first the slices, then the copies, which
 // depend on the slices that members have applied.
 type planned struct {
-	// slices plans the rows of the WorkloadSpread, and copies those of the workload.
+	// slices plans the rows of the WorkloadSpread, and copies the rows of the workload.
 	slices, copies placement.Plan
 	// inactive says why nothing is divided, and the division is empty. It is nil if the workload is divided.
 	inactive *placement.Problem
@@ -64,14 +66,14 @@ func inactive(o *observed) *placement.Problem {
 	}
 	switch {
 	case !scaletarget.Federated(o.ws) && len(o.slices.Rows) > 0:
-		return because(reasonNoCluster, "no subset names a cluster any more, but %d clusters still run %s: name them again", len(o.slices.Rows), ref)
+		return because(reasonNoCluster, "no subset names a cluster anymore, but member clusters (%d) still run %s: name them again", len(o.slices.Rows), ref)
 	case !scaletarget.Federated(o.ws):
 		return because(reasonNoCluster, "no subset names a cluster, and this cluster runs no member stack: give each subset cluster or clusterSelector")
 	case o.unmarked:
-		return because(reasonTargetNoTemplate, "%s has no label %s, so this cluster may run it: delete it and create it with the label and the value true",
+		return because(reasonTargetNoTemplate, "%s lacks label %s, so this cluster may run it: delete it and create it again with the label set to true",
 			ref, keys.FleetTemplate)
 	case o.target == nil:
-		return because(reasonTargetGone, "there is no %s", ref)
+		return because(reasonTargetGone, "%s does not exist", ref)
 	case o.target.GetDeletionTimestamp() != nil:
 		return because(reasonTargetGone, "%s is being deleted", ref)
 	}
@@ -81,13 +83,14 @@ func inactive(o *observed) *placement.Problem {
 	return nil
 }
 
-// place plans the copies. ready are the clusters that have applied their slice.
-func (p *planned) place(o *observed, ready map[string]bool) {
+// place plans the copies, which depend on the slices that clusters have applied.
+func (p *planned) place(o *observed, written placement.Summary) {
+	p.copies.Frozen = slices.Collect(maps.Keys(written.Stale))
 	if o.ws == nil || o.ws.DeletionTimestamp != nil || p.inactive != nil {
 		return // The copies run on as they are, or are withdrawn with the workload.
 	}
 	p.copies.AddFinalizer = !placement.Held(o.target)
-	p.moves = p.transfer(ready)
+	p.moves = p.transfer(written.Applied)
 	partition, divided := o.kind.partition(o.target, p.total)
 	if divided {
 		p.partitions(partition)

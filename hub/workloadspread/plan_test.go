@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // world is a hub with members that do what they are granted when they are served.
@@ -66,8 +66,8 @@ func newWorld(replicas int32, subsets ...appsv1beta1.WorkloadSpreadSubset) *worl
 	}
 }
 
-// in returns a subset of a cluster. most is maxReplicas, "" for none.
-func in(name, cluster, most string) appsv1beta1.WorkloadSpreadSubset {
+// subsetIn returns a subset of a cluster. most is maxReplicas, "" for none.
+func subsetIn(name, cluster, most string) appsv1beta1.WorkloadSpreadSubset {
 	s := appsv1beta1.WorkloadSpreadSubset{Name: name, Cluster: cluster}
 	if most != "" {
 		s.MaxReplicas = new(intstr.Parse(most))
@@ -89,9 +89,9 @@ func (w *world) cluster(names ...string) *world {
 	return w
 }
 
-func (w *world) dark(name string, is bool) {
+func (w *world) dark(name string, down bool) {
 	c := w.o.slices.Clusters[name].DeepCopy()
-	c.Status.Conditions[0].Status = report.ConditionStatus(!is)
+	c.Status.Conditions[0].Status = report.ConditionStatus(!down)
 	w.o.slices.Clusters[name] = c
 }
 
@@ -149,18 +149,18 @@ func (w *world) step(tb testing.TB) (p planned, writes int) {
 	tb.Helper()
 	p = plan(w.o, w.now)
 	writes += w.write(tb, w.o.slices.Rows, p.slices)
-	a := applied{slices: placement.Result{Rows: w.o.slices.Rows}}
-	p.place(w.o, a.slices.Applied(p.slices))
+	a := applied{slices: placement.Summarize(w.o.slices, p.slices, placement.Result{Rows: w.o.slices.Rows})}
+	p.place(w.o, a.slices)
 	writes += w.write(tb, w.o.copies.Rows, p.copies)
-	a.copies = placement.Result{Rows: w.o.copies.Rows}
+	a.copies = placement.Summarize(w.o.copies, p.copies, placement.Result{Rows: w.o.copies.Rows})
 	ws := w.o.ws.DeepCopy()
 	ws.Status = status(w.o, p, a, w.now)
 	w.o.ws = ws
 	return p, writes
 }
 
-// serve lets a member act on its rows, if it answers.
-func (w *world) serve(name string) {
+// applyRows lets a member act on its rows, if it answers.
+func (w *world) applyRows(name string) {
 	if !report.IsConditionTrue(w.o.slices.Clusters[name].Status.Conditions, fleetv1alpha1.ConditionReady) {
 		return
 	}
@@ -211,7 +211,7 @@ func (w *world) settle(tb testing.TB) {
 			quiet = 0
 		}
 		for name := range w.o.slices.Clusters {
-			w.serve(name)
+			w.applyRows(name)
 		}
 	}
 }
@@ -233,17 +233,17 @@ func TestSubsetsAreFilledInTheirOrder(t *testing.T) {
 		subsets  []appsv1beta1.WorkloadSpreadSubset
 		want     string
 	}{
-		{"the first takes all that it may", 3, []appsv1beta1.WorkloadSpreadSubset{in("a", "east", "5"), in("b", "west", "")}, "map[east:3]"},
-		{"the rest goes to the last", 9, []appsv1beta1.WorkloadSpreadSubset{in("a", "east", "5"), in("b", "west", "")}, "map[east:5 west:4]"},
-		{"two subsets of a cluster share its copy", 9, []appsv1beta1.WorkloadSpreadSubset{in("a", "east", "3"), in("b", "east", "2"), in("c", "west", "")}, "map[east:5 west:4]"},
-		{"a subset after that of another cluster", 9, []appsv1beta1.WorkloadSpreadSubset{in("a", "east", "3"), in("b", "west", "2"), in("c", "east", "")}, "map[east:7 west:2]"},
-		{"percentages are rounded up", 9, []appsv1beta1.WorkloadSpreadSubset{in("a", "east", "30%"), in("b", "west", "")}, "map[east:3 west:6]"},
-		{"without limits all goes to the first", 9, []appsv1beta1.WorkloadSpreadSubset{in("a", "east", ""), in("b", "west", "")}, "map[east:9]"},
-		{"what fits nowhere is not created", 9, []appsv1beta1.WorkloadSpreadSubset{in("a", "east", "3"), in("b", "west", "2")}, "map[east:3 west:2]"},
-		{"a cluster that is not there yet is left out", 4, []appsv1beta1.WorkloadSpreadSubset{in("a", "south", "3"), in("b", "west", "")}, "map[west:4]"},
+		{"the first subset is filled up to its maximum", 3, []appsv1beta1.WorkloadSpreadSubset{subsetIn("a", "east", "5"), subsetIn("b", "west", "")}, "map[east:3]"},
+		{"the rest goes to the last subset", 9, []appsv1beta1.WorkloadSpreadSubset{subsetIn("a", "east", "5"), subsetIn("b", "west", "")}, "map[east:5 west:4]"},
+		{"two subsets of a cluster share its copy", 9, []appsv1beta1.WorkloadSpreadSubset{subsetIn("a", "east", "3"), subsetIn("b", "east", "2"), subsetIn("c", "west", "")}, "map[east:5 west:4]"},
+		{"a cluster has a subset before and after another cluster", 9, []appsv1beta1.WorkloadSpreadSubset{subsetIn("a", "east", "3"), subsetIn("b", "west", "2"), subsetIn("c", "east", "")}, "map[east:7 west:2]"},
+		{"percentages are rounded up", 9, []appsv1beta1.WorkloadSpreadSubset{subsetIn("a", "east", "30%"), subsetIn("b", "west", "")}, "map[east:3 west:6]"},
+		{"without maximums all replicas go to the first subset", 9, []appsv1beta1.WorkloadSpreadSubset{subsetIn("a", "east", ""), subsetIn("b", "west", "")}, "map[east:9]"},
+		{"replicas that fit nowhere are not created", 9, []appsv1beta1.WorkloadSpreadSubset{subsetIn("a", "east", "3"), subsetIn("b", "west", "2")}, "map[east:3 west:2]"},
+		{"a cluster that does not exist yet is left out", 4, []appsv1beta1.WorkloadSpreadSubset{subsetIn("a", "south", "3"), subsetIn("b", "west", "")}, "map[west:4]"},
 		{"clusters of a selector share evenly", 9, []appsv1beta1.WorkloadSpreadSubset{
 			{Name: "a", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}, MaxReplicas: new(intstr.FromInt32(6))},
-			in("b", "west", ""),
+			subsetIn("b", "west", ""),
 		}, "map[east:3 west:6]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestSubsetsAreFilledInTheirOrder(t *testing.T) {
 			w.settle(t)
 			require.Equal(t, tt.want, w.granted())
 			_, writes := w.step(t)
-			require.Zero(t, writes, "I8: nothing is written at rest")
+			require.Zero(t, writes, "I8: nothing is written once nothing changes")
 			require.EqualValues(t, 1, w.o.ws.Status.ObservedGeneration)
 		})
 	}
@@ -260,29 +260,29 @@ func TestSubsetsAreFilledInTheirOrder(t *testing.T) {
 
 func TestACopyIsMadeOnceTheSliceIsApplied(t *testing.T) {
 	t.Parallel()
-	w := newWorld(4, in("a", "east", "3"), in("b", "west", "")).cluster("east", "west")
+	w := newWorld(4, subsetIn("a", "east", "3"), subsetIn("b", "west", "")).cluster("east", "west")
 	p, _ := w.step(t)
 	require.Len(t, w.o.slices.Rows, 2)
 	require.Empty(t, w.o.copies.Rows)
 	require.Contains(t, p.moves[0], "has not applied its WorkloadSpread yet")
 	require.Zero(t, w.o.ws.Status.ObservedGeneration, "I28")
-	w.serve("west")
+	w.applyRows("west")
 	w.step(t)
 	require.Equal(t, "map[west:1]", w.granted())
-	w.serve("east")
+	w.applyRows("east")
 	w.step(t)
 	require.Equal(t, "map[east:3 west:1]", w.granted())
 
 	copied := w.copies["east"]
 	require.Equal(t, map[string]string{"team": "a"}, copied.Labels, "the label of a template stays on the hub")
 	require.Equal(t, map[string]string{"note": "n"}, copied.Annotations)
-	require.Nil(t, w.slices["east"].Spec.Subsets[0].MaxReplicas, "the last subset of a cluster takes what a rollout adds")
+	require.Nil(t, w.slices["east"].Spec.Subsets[0].MaxReplicas, "the last subset of a cluster takes the pods that a rollout adds")
 	require.Empty(t, w.slices["east"].Spec.Subsets[0].Cluster)
 }
 
 func TestScaleInEmptiesInReverse(t *testing.T) {
 	t.Parallel()
-	w := newWorld(9, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west")
+	w := newWorld(9, subsetIn("a", "east", "5"), subsetIn("b", "west", "")).cluster("east", "west")
 	w.settle(t)
 	w.scale(6)
 	w.settle(t)
@@ -294,7 +294,7 @@ func TestScaleInEmptiesInReverse(t *testing.T) {
 
 func TestI06ADarkClusterKeepsItsNumber(t *testing.T) {
 	t.Parallel()
-	w := newWorld(9, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west")
+	w := newWorld(9, subsetIn("a", "east", "5"), subsetIn("b", "west", "")).cluster("east", "west")
 	w.settle(t)
 	w.dark("east", true)
 	w.scale(12)
@@ -312,7 +312,7 @@ func TestI06ADarkClusterKeepsItsNumber(t *testing.T) {
 
 func TestASubsetThatIsTakenAwayIsEmptiedFirst(t *testing.T) {
 	t.Parallel()
-	w := newWorld(8, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west")
+	w := newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", "")).cluster("east", "west")
 	w.settle(t)
 	w.o.ws.Spec.Subsets = w.o.ws.Spec.Subsets[1:]
 	w.step(t)
@@ -324,7 +324,7 @@ func TestASubsetThatIsTakenAwayIsEmptiedFirst(t *testing.T) {
 
 func TestAdaptiveMovesWhatCanNotBeScheduled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(8, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west").adaptive()
+	w := newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", "")).cluster("east", "west").adaptive()
 	w.fits["east"] = 3
 	w.settle(t)
 	require.Equal(t, "map[east:3 west:5]", w.granted())
@@ -339,16 +339,16 @@ func TestAdaptiveMovesWhatCanNotBeScheduled(t *testing.T) {
 	w.fits["east"] = 10
 	w.now = w.now.Add(recovery)
 	w.settle(t)
-	require.Equal(t, "map[east:3 west:6]", w.granted(), "I8: what has moved stays")
+	require.Equal(t, "map[east:3 west:6]", w.granted(), "I8: replicas that have moved stay")
 	require.Equal(t, reasonRecovered, w.o.ws.Status.SubsetStatuses[0].Conditions[0].Reason)
 	w.scale(11)
 	w.settle(t)
-	require.Equal(t, "map[east:5 west:6]", w.granted(), "and gets new ones after a while")
+	require.Equal(t, "map[east:5 west:6]", w.granted(), "the cluster gets new replicas after some time")
 }
 
 func TestFixedLeavesThem(t *testing.T) {
 	t.Parallel()
-	w := newWorld(8, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west")
+	w := newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", "")).cluster("east", "west")
 	w.fits["east"] = 3
 	w.settle(t)
 	require.Equal(t, "map[east:5 west:3]", w.granted())
@@ -356,7 +356,7 @@ func TestFixedLeavesThem(t *testing.T) {
 
 func TestWithoutItsWorkloadSpreadAWorkloadRunsOn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(8, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west")
+	w := newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", "")).cluster("east", "west")
 	w.settle(t)
 	before := w.granted()
 	w.o.ws = w.o.ws.DeepCopy()
@@ -366,12 +366,12 @@ func TestWithoutItsWorkloadSpreadAWorkloadRunsOn(t *testing.T) {
 	require.Equal(t, before, w.granted())
 	w.o.ws = nil
 	p := plan(w.o, w.now)
-	p.place(w.o, nil)
+	p.place(w.o, placement.Summary{})
 	require.Empty(t, p.copies.Withdrawals)
 
 	w.o.target.SetDeletionTimestamp(&metav1.Time{Time: w.now})
 	p = plan(w.o, w.now)
-	p.place(w.o, nil)
+	p.place(w.o, placement.Summary{})
 	require.Len(t, p.copies.Withdrawals, 2)
 	require.Equal(t, fleetv1alpha1.LeaveDelete, p.copies.Withdrawals[0].Policy)
 	w.o.namespaceTerminating = true
@@ -380,14 +380,14 @@ func TestWithoutItsWorkloadSpreadAWorkloadRunsOn(t *testing.T) {
 
 func TestI32NonsenseIsCut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(4, in("a", "east", "3"), in("b", "west", "")).cluster("east", "west")
+	w := newWorld(4, subsetIn("a", "east", "3"), subsetIn("b", "west", "")).cluster("east", "west")
 	w.settle(t)
 	r := w.o.slices.Rows["east"].DeepCopy()
 	r.Status.Subsets[0].Replicas, r.Status.Subsets[0].Unschedulable = 1<<30, -4
 	w.o.slices.Rows["east"] = r
 	w.step(t)
 	require.LessOrEqual(t, w.o.ws.Status.SubsetStatuses[0].Replicas, placement.PlausibleFor(3).Cut(math.MaxInt32))
-	require.Equal(t, fleetv1alpha1.ReasonNonsense, report.GetCondition(w.o.ws.Status.Conditions, appsv1beta1.WorkloadSpreadFailure).Reason)
+	require.Equal(t, fleetv1alpha1.ReasonImplausibleCounts, report.GetCondition(w.o.ws.Status.Conditions, appsv1beta1.WorkloadSpreadFailure).Reason)
 	require.Equal(t, "map[east:3 west:1]", w.granted())
 }
 
@@ -399,8 +399,8 @@ func TestWhyNothingIsPlaced(t *testing.T) {
 		reason string
 	}{
 		{"no workload", func(o *observed) { o.target = nil }, reasonTargetGone},
-		{"one without the label", func(o *observed) { o.target, o.unmarked = nil, true }, reasonTargetNoTemplate},
-		{"one that is being deleted", func(o *observed) { o.target.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)}) }, reasonTargetGone},
+		{"a workload without the label", func(o *observed) { o.target, o.unmarked = nil, true }, reasonTargetNoTemplate},
+		{"a workload that is being deleted", func(o *observed) { o.target.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)}) }, reasonTargetGone},
 		{"no clusters", func(o *observed) { o.ws.Spec.Subsets[0].Cluster = "" }, reasonNoCluster},
 		{"a Deployment that is not paused", func(o *observed) { o.kind, o.target = deployments(), &appsv1.Deployment{} }, reasonTargetRunsHere},
 		{"a Deployment with pods", func(o *observed) {
@@ -409,7 +409,7 @@ func TestWhyNothingIsPlaced(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(4, in("a", "east", "")).cluster("east")
+			w := newWorld(4, subsetIn("a", "east", "")).cluster("east")
 			tt.change(w.o)
 			p, writes := w.step(t)
 			require.Zero(t, writes)
@@ -428,7 +428,7 @@ func TestNothingIsLostWhateverIsLate(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		draw := rand.New(rand.NewPCG(seed, 1))
-		w := newWorld(8, in("a", "east", "4"), in("b", "west", "3"), in("c", "north", "")).cluster("east", "west", "north")
+		w := newWorld(8, subsetIn("a", "east", "4"), subsetIn("b", "west", "3"), subsetIn("c", "north", "")).cluster("east", "west", "north")
 		if seed%2 == 0 {
 			w.adaptive()
 		}
@@ -464,7 +464,7 @@ func TestNothingIsLostWhateverIsLate(t *testing.T) {
 			}
 			require.GreaterOrEqual(t, available(), min(before, 8), "seed %d: I4, I5: %s", seed, w.granted())
 			if draw.IntN(2) == 0 {
-				w.serve(names[draw.IntN(3)])
+				w.applyRows(names[draw.IntN(3)])
 			}
 		}
 		for _, name := range names {

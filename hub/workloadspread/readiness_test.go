@@ -11,7 +11,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -31,23 +31,23 @@ func TestKstatusTellsHowFarAWorkloadSpreadOfAHubIs(t *testing.T) {
 	}{
 		{name: "all replicas are placed", want: kstatus.CurrentStatus},
 		{name: "replicas are moved", placed: "Moving", want: kstatus.InProgressStatus},
-		{name: "its target is still to come", placed: reasonTargetGone, plan: planned{inactive: problem(reasonTargetGone)}, want: kstatus.InProgressStatus},
-		{name: "its target is no template", placed: reasonTargetNoTemplate, plan: planned{inactive: problem(reasonTargetNoTemplate)}, want: kstatus.FailedStatus},
+		{name: "the target does not exist yet", placed: reasonTargetGone, plan: planned{inactive: problem(reasonTargetGone)}, want: kstatus.InProgressStatus},
+		{name: "the target is not a template", placed: reasonTargetNoTemplate, plan: planned{inactive: problem(reasonTargetNoTemplate)}, want: kstatus.FailedStatus},
 		{name: "no cluster fits", placed: reasonNoCluster, want: kstatus.FailedStatus},
 		{name: "a cluster refuses its slice", problem: problem("ForeignObject"), want: kstatus.FailedStatus},
 		{name: "a cluster doesn't answer", problem: problem(placement.ReasonUnreachable), want: kstatus.InProgressStatus},
 		{name: "a write fails", err: errors.New("no"), want: kstatus.InProgressStatus},
-		{name: "it is being deleted", deleted: true, want: kstatus.TerminatingStatus},
+		{name: "the object is being deleted", deleted: true, want: kstatus.TerminatingStatus},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ws := &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
 			ws.Status.ObservedGeneration = 1
-			is := metav1.Condition{Type: appsv1beta1.WorkloadSpreadPlaced, Status: metav1.ConditionTrue, Reason: "Placed"}
+			condition := metav1.Condition{Type: appsv1beta1.WorkloadSpreadPlaced, Status: metav1.ConditionTrue, Reason: "Placed"}
 			if tt.placed != "" {
-				is.Status, is.Reason, is.Message = metav1.ConditionFalse, tt.placed, "no"
+				condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, tt.placed, "no"
 			}
-			ws.Status.Conditions = []metav1.Condition{is}
+			ws.Status.Conditions = []metav1.Condition{condition}
 			var problems []placement.Problem
 			if tt.problem != nil {
 				problems = append(problems, *tt.problem)
@@ -55,7 +55,7 @@ func TestKstatusTellsHowFarAWorkloadSpreadOfAHubIs(t *testing.T) {
 			if tt.deleted {
 				ws.DeletionTimestamp = &metav1.Time{Time: time.Unix(1000, 0)}
 			}
-			r := readiness(&observed{ws: ws}, tt.plan, applied{slices: placement.Result{Err: tt.err}}, problems, &ws.Status)
+			r := readiness(&observed{ws: ws}, tt.plan, applied{slices: placement.Summary{Result: placement.Result{Err: tt.err}}}, problems, &ws.Status)
 			ws.Status.Conditions = report.SetReadiness(ws.Status.Conditions, r, 1, time.Unix(1000, 0))
 			require.Equal(t, tt.want, testkit.Kstatus(t, ws))
 		})

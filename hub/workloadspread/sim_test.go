@@ -28,8 +28,8 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -66,12 +66,12 @@ func simulated(tb testing.TB) sim.Kind {
 		Actors: []sim.Actor{joining{}, member("east"), member("west"), member("north")},
 		Rules: []sim.Rule{
 			sim.DeletesByUID(),
-			{Name: "grants are at most what is asked for and what moves", Write: grantsAtMost},
+			{Name: "grants do not exceed the desired replicas plus surge", Write: grantsAtMost},
 			{Name: "a cluster that does not answer keeps its grant", Write: keepsDark},
 			{Name: "nothing is withdrawn from a cluster that is missing", Write: keepsMissing},
-			{Name: "replicas go once others are available", Write: shrinksSurely},
+			{Name: "replicas are removed only once others are available", Write: shrinksSurely},
 		},
-		Summary: end,
+		Summary: finalState,
 	}
 }
 
@@ -154,7 +154,7 @@ func (m member) Steps(w *sim.World) []sim.Step {
 	}
 	var out []sim.Step
 	do := func(f func(context.Context) error) { out = append(out, sim.Step{Do: f}) }
-	if ready := m.number(w, "ready"); ready < m.schedulable(w) { // Even while nobody hears from it.
+	if ready := m.number(w, "ready"); ready < m.schedulable(w) { // Even while the hub gets no reports from it.
 		do(func(ctx context.Context) error { return m.set(ctx, w, "ready", ready+1) })
 	}
 	if created := m.number(w, "created"); created < m.number(w, "pods") {
@@ -201,7 +201,7 @@ func (m member) apply(ctx context.Context, w *sim.World, r *fleetv1alpha1.Member
 	had := m.number(w, "pods")
 	pods := int(r.Spec.Grant.Replicas)
 	if pods > had && m.number(w, "WorkloadSpread") == 0 {
-		return fmt.Errorf("%s gets %d pods and does not know their WorkloadSpread", m, pods)
+		return fmt.Errorf("%s gets %d pods without their WorkloadSpread", m, pods)
 	}
 	if err := m.set(ctx, w, kind, r.Generation, "pods", pods, "created", min(m.number(w, "created"), pods),
 		"ready", min(m.number(w, "ready"), pods)); err != nil {
@@ -210,27 +210,27 @@ func (m member) apply(ctx context.Context, w *sim.World, r *fleetv1alpha1.Member
 	most := 0
 	for _, c := range w.Changes() { // The largest number that users have requested counts.
 		if set, ok := c.After.(*appsv1beta1.CloneSet); ok && set != nil {
-			most = max(most, surged(set))
+			most = max(most, maxGranted(set))
 		}
 	}
-	if n := sum(w, "pods"); pods > had && n > most+late(w) {
-		return fmt.Errorf("%d pods run, %d is the most", n, most)
+	if n := sum(w, "pods"); pods > had && n > most+lateGrowth(w) {
+		return fmt.Errorf("%d pods run, but at most %d may", n, most)
 	}
 	return nil
 }
 
-// surged returns the maximum number of replicas that may be granted while they move.
-func surged(set *appsv1beta1.CloneSet) int {
+// maxGranted returns the maximum number of replicas that may be granted while they move.
+func maxGranted(set *appsv1beta1.CloneSet) int {
 	n := int(*set.Spec.Replicas)
 	return n + allot.DefaultSurge(n)
 }
 
-// late returns how many more replicas late writes allow to run. Nothing can prevent them.
-func late(w *sim.World) int {
+// lateGrowth returns how many more replicas late writes allow to run. Nothing can prevent them.
+func lateGrowth(w *sim.World) int {
 	n := 0
-	for _, was := range w.Changes() {
-		if was.Late && was.Err == nil {
-			n += int(max(upperOf(work(was.After))-upperOf(work(was.Before)), 0))
+	for _, change := range w.Changes() {
+		if change.Late && change.Err == nil {
+			n += int(max(upperOf(rowOf(change.After))-upperOf(rowOf(change.Before)), 0))
 		}
 	}
 	return n
@@ -277,8 +277,8 @@ func (m member) report(w *sim.World, r *fleetv1alpha1.MemberWork) *fleetv1alpha1
 	return next
 }
 
-// upper returns the maximum that the copies may run, according to their rows.
-func upper(w *sim.World) int {
+// maxRunning returns the maximum that the copies may run, according to their rows.
+func maxRunning(w *sim.World) int {
 	n := 0
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
 		n += int(upperOf(r))
@@ -296,7 +296,7 @@ func upperOf(r *fleetv1alpha1.MemberWork) int32 {
 	return r.Spec.Grant.Subsets[0].Upper
 }
 
-func work(o client.Object) *fleetv1alpha1.MemberWork {
+func rowOf(o client.Object) *fleetv1alpha1.MemberWork {
 	r, _ := o.(*fleetv1alpha1.MemberWork)
 	return r
 }
@@ -306,7 +306,7 @@ func arrived(c sim.Change) bool { return c.Err == nil && !c.Late }
 
 // grantsAtMost is the rule that a write that allows more to run stays within the replicas that the controller knows of and their surge.
 func grantsAtMost(w *sim.World, c sim.Change) error {
-	before, after := work(c.Before), work(c.After)
+	before, after := rowOf(c.Before), rowOf(c.After)
 	if !arrived(c) || after == nil || before != nil && after.Spec.Grant.Replicas <= before.Spec.Grant.Replicas {
 		return nil
 	}
@@ -314,8 +314,8 @@ func grantsAtMost(w *sim.World, c sim.Change) error {
 	if len(sets) == 0 {
 		return nil
 	}
-	if is, most := upper(w), surged(sets[0])+late(w); is > most {
-		return fmt.Errorf("%d may run after %s, and %d is the most", is, c.Request, most)
+	if allowed, most := maxRunning(w), maxGranted(sets[0])+lateGrowth(w); allowed > most {
+		return fmt.Errorf("%d may run after %s, but the maximum is %d", allowed, c.Request, most)
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func grantsAtMost(w *sim.World, c sim.Change) error {
 // shrinksSurely is the rule that a write that allows fewer to run leaves as many as are requested, counting those that the controller knows
 // to be available.
 func shrinksSurely(w *sim.World, c sim.Change) error {
-	before, after := work(c.Before), work(c.After)
+	before, after := rowOf(c.Before), rowOf(c.After)
 	if !arrived(c) || before == nil || after == nil || lowerOf(after) >= lowerOf(before) {
 		return nil
 	}
@@ -331,20 +331,20 @@ func shrinksSurely(w *sim.World, c sim.Change) error {
 	if len(sets) == 0 || sets[0].DeletionTimestamp != nil {
 		return nil
 	}
-	was, is := 0, 0
+	previously, now := 0, 0
 	for _, r := range sim.Cached[*fleetv1alpha1.MemberWork](w) {
 		live := sim.Find[*fleetv1alpha1.MemberWork](w, client.ObjectKeyFromObject(r))
 		if live == nil || r.Spec.Source.Kind != "CloneSet" {
 			continue
 		}
-		is += int(min(r.Status.Counts.Available, lowerOf(live)))
+		now += int(min(r.Status.Counts.Available, lowerOf(live)))
 		if live.UID == before.UID {
 			live = before
 		}
-		was += int(min(r.Status.Counts.Available, lowerOf(live)))
+		previously += int(min(r.Status.Counts.Available, lowerOf(live)))
 	}
-	if least := min(was, int(*sets[0].Spec.Replicas)); is < least {
-		return fmt.Errorf("%d are surely available after %s, and %d were", is, c.Request, was)
+	if least := min(previously, int(*sets[0].Spec.Replicas)); now < least {
+		return fmt.Errorf("%d are certain to be available after %s, but before there were %d", now, c.Request, previously)
 	}
 	return nil
 }
@@ -362,7 +362,7 @@ func lowerOf(r *fleetv1alpha1.MemberWork) int32 {
 
 // keepsDark is the rule that the grant of a cluster that doesn't answer stays.
 func keepsDark(w *sim.World, c sim.Change) error {
-	after, before := work(c.After), work(c.Before)
+	after, before := rowOf(c.After), rowOf(c.Before)
 	if !arrived(c) || after == nil || after.Spec.Source.Kind != "CloneSet" {
 		return nil
 	}
@@ -379,7 +379,7 @@ func keepsDark(w *sim.World, c sim.Change) error {
 
 // keepsMissing is the rule that the controller writes and deletes no row for a cluster whose MemberCluster it doesn't see.
 func keepsMissing(w *sim.World, c sim.Change) error {
-	r := work(c.Before)
+	r := rowOf(c.Before)
 	if r == nil || !arrived(c) {
 		return nil
 	}
@@ -388,11 +388,11 @@ func keepsMissing(w *sim.World, c sim.Change) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s, and its cluster is not there", c.Request)
+	return fmt.Errorf("%s, but its cluster is missing", c.Request)
 }
 
-// end describes what matters once nothing changes anymore.
-func end(w *sim.World) string {
+// finalState describes what matters once nothing changes anymore.
+func finalState(w *sim.World) string {
 	var out []string
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
 		g := r.Spec.Grant
@@ -438,8 +438,8 @@ func hub(w *world) []client.Object {
 	return out
 }
 
-// full limits how many pods a cluster can schedule.
-func full(objects []client.Object, name string, fits int) []client.Object {
+// withCapacity limits how many pods a cluster can schedule.
+func withCapacity(objects []client.Object, name string, fits int) []client.Object {
 	for _, o := range objects {
 		if c, ok := o.(*corev1.ConfigMap); ok && c.Name == name {
 			c.Data["fits"] = strconv.Itoa(fits)
@@ -475,10 +475,10 @@ func taint(name string, when func(*sim.World) bool, taints ...fleetv1alpha1.Clus
 }
 
 // darken makes a cluster stop answering, or answer again.
-func darken(name string, is bool, when func(*sim.World) bool) sim.Edit {
-	return sim.Edit{Name: fmt.Sprintf("%s dark: %t", name, is), When: when, Do: func(ctx context.Context, w *sim.World) error {
+func darken(name string, down bool, when func(*sim.World) bool) sim.Edit {
+	return sim.Edit{Name: fmt.Sprintf("%s dark: %t", name, down), When: when, Do: func(ctx context.Context, w *sim.World) error {
 		mc := joined(sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: name}))
-		mc.Status.Conditions[0].Status = report.ConditionStatus(!is)
+		mc.Status.Conditions[0].Status = report.ConditionStatus(!down)
 		return w.User().Status().Update(ctx, mc)
 	}}
 }
@@ -490,34 +490,34 @@ func remove[T client.Object](name string, when func(*sim.World) bool, key types.
 }
 
 func stories() []sim.Scenario {
-	two := func() *world { return newWorld(8, in("a", "east", "5"), in("b", "west", "")) }
+	two := func() *world { return newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", "")) }
 	evict := fleetv1alpha1.ClusterTaint{Key: "upgrade", Effect: fleetv1alpha1.Evict}
 	noPlace := fleetv1alpha1.ClusterTaint{Key: "upgrade", Effect: fleetv1alpha1.NoPlace}
 	return []sim.Scenario{
 		{Name: "placed", Objects: hub(two())},
 		{Name: "scaled out and in", Objects: hub(two()), Edits: []sim.Edit{scale(12, ready(8)), scale(6, ready(12)), scale(2, ready(6))}},
 		{Name: "subsets change", Objects: hub(two()), Edits: []sim.Edit{
-			subsets("without east", ready(8), in("b", "west", "")), scale(10, nil),
-			subsets("north first", ready(10), in("c", "north", "4"), in("a", "east", "3"), in("b", "west", "")),
+			subsets("without east", ready(8), subsetIn("b", "west", "")), scale(10, nil),
+			subsets("north first", ready(10), subsetIn("c", "north", "4"), subsetIn("a", "east", "3"), subsetIn("b", "west", "")),
 		}},
 		{Name: "a cluster is dark", Objects: hub(two()), Edits: []sim.Edit{
 			darken("east", true, ready(8)), scale(12, nil), scale(6, nil), darken("east", false, nil), scale(3, nil),
 		}},
 		{Name: "a cluster is missing", Objects: hub(two()), Edits: []sim.Edit{
 			remove[*fleetv1alpha1.MemberCluster]("east is missing", ready(8), types.NamespacedName{Name: "east"}), scale(10, nil),
-			{Name: "east is there again", Do: func(ctx context.Context, w *sim.World) error {
+			{Name: "east is created again", Do: func(ctx context.Context, w *sim.World) error {
 				return w.User().Create(ctx, newWorld(1).cluster("east").o.slices.Clusters["east"])
 			}},
 		}},
-		{Name: "a cluster is full", Objects: full(hub(two().adaptive()), "east", 3), Edits: []sim.Edit{scale(9, ready(8))}, Rules: []sim.Rule{
-			{Name: "what is scheduled stays", State: func(w *sim.World) error {
+		{Name: "a cluster is full", Objects: withCapacity(hub(two().adaptive()), "east", 3), Edits: []sim.Edit{scale(9, ready(8))}, Rules: []sim.Rule{
+			{Name: "scheduled pods stay", State: func(w *sim.World) error {
 				if r := member("east").row(w, "CloneSet"); r != nil && r.Spec.Grant.Replicas < 3 {
 					return fmt.Errorf("east is granted %d", r.Spec.Grant.Replicas)
 				}
 				return nil
 			}},
 		}},
-		{Name: "a cluster is full, and another is dark", Objects: full(hub(two().adaptive()), "east", 3), Edits: []sim.Edit{
+		{Name: "a cluster is full, and another is dark", Objects: withCapacity(hub(two().adaptive()), "east", 3), Edits: []sim.Edit{
 			darken("west", true, nil), darken("west", false, nil),
 		}},
 		{Name: "a cluster is evicted", Objects: hub(two()), Edits: []sim.Edit{taint("east", ready(8), evict), taint("east", nil)}},
@@ -572,7 +572,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		rule string
-		// in is the scenario in which a rogue controller stops its normal work and does that to the copy of east, once it exists and is due.
+		// subsetIn is the scenario in which a rogue controller stops its normal work and does that to the copy of east, once it exists and is due.
 		in  string
 		due func(context.Context, client.Client, *fleetv1alpha1.MemberWork) bool
 		do  func(context.Context, client.Client, *fleetv1alpha1.MemberWork) error
@@ -580,10 +580,10 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 		{"deletions name the UID", "placed", nil, func(ctx context.Context, c client.Client, r *fleetv1alpha1.MemberWork) error {
 			return c.Delete(ctx, r)
 		}},
-		{"grants are at most what is asked for and what moves", "placed", nil, grant(func(_ *fleetv1alpha1.MemberWork, g *fleetv1alpha1.SubsetGrant) {
+		{"grants do not exceed the desired replicas plus surge", "placed", nil, grant(func(_ *fleetv1alpha1.MemberWork, g *fleetv1alpha1.SubsetGrant) {
 			g.Replicas, g.Upper = 20, 20
 		})},
-		{"replicas go once others are available", "placed", nil, fewer(1)},
+		{"replicas are removed only once others are available", "placed", nil, fewer(1)},
 		{"a cluster that does not answer keeps its grant", "a cluster is dark", func(ctx context.Context, c client.Client, _ *fleetv1alpha1.MemberWork) bool {
 			mc := &fleetv1alpha1.MemberCluster{}
 			return c.Get(ctx, client.ObjectKey{Name: "east"}, mc) == nil && !report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
@@ -593,7 +593,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 		}, func(ctx context.Context, c client.Client, r *fleetv1alpha1.MemberWork) error {
 			return c.Delete(ctx, r, client.Preconditions{UID: &r.UID})
 		}},
-		{"what is scheduled stays", "a cluster is full", func(_ context.Context, _ client.Client, r *fleetv1alpha1.MemberWork) bool {
+		{"scheduled pods stay", "a cluster is full", func(_ context.Context, _ client.Client, r *fleetv1alpha1.MemberWork) bool {
 			return r.Status.Counts.Available == 3
 		}, fewer(2)},
 	} {

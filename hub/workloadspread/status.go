@@ -5,21 +5,20 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // unlimited is the missingReplicas of a subset without maxReplicas.
 const unlimited = -1
 
 // applied holds the results of applying the plans for slices and copies.
-type applied struct{ slices, copies placement.Result }
+type applied struct{ slices, copies placement.Summary }
 
 func (a applied) err() error {
 	if a.slices.Err != nil {
@@ -31,29 +30,28 @@ func (a applied) err() error {
 // status returns the new status of the WorkloadSpread.
 func status(o *observed, p planned, a applied, now time.Time) appsv1beta1.WorkloadSpreadStatus {
 	s := *o.ws.Status.DeepCopy()
-	problems := slices.Concat(p.problems, a.slices.Problems, a.copies.Problems, a.slices.Blocked(), a.copies.Blocked())
+	problems := slices.Concat(p.problems, a.slices.Problems, a.copies.Problems, a.slices.Blocked, a.copies.Blocked)
 	set := func(kind string, ok bool, reason, message string) {
 		s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
 			Type: kind, Status: report.ConditionStatus(ok), Reason: reason, Message: report.Truncate(message), ObservedGeneration: o.ws.Generation,
 		}, now)
 	}
-	lagging, stale := 0, o.stale()
 	switch {
 	case o.ws.DeletionTimestamp != nil:
-		set(appsv1beta1.WorkloadSpreadActive, false, reasonDeleting, p.slices.Deleting+": "+a.slices.Holders(problems)+"; the workload runs on as it is")
+		set(appsv1beta1.WorkloadSpreadActive, false, reasonDeleting, p.slices.Deleting+": "+a.slices.Holders(problems)+"; the workload keeps running")
 	case p.inactive != nil:
 		s.ObservedGeneration, s.SubsetStatuses = o.ws.Generation, nil // Nothing is counted.
 		set(appsv1beta1.WorkloadSpreadActive, false, p.inactive.Reason, p.inactive.Message)
 		set(appsv1beta1.WorkloadSpreadPlaced, false, p.inactive.Reason, p.inactive.Message)
 	default:
-		lagging = p.lagging(a, stale)
-		s.SubsetStatuses = placement.Worst(p.lines(o, stale, &problems, now), attention)
+		lagging, stale := a.lagging(), a.stale()
+		s.SubsetStatuses = placement.Worst(p.lines(o, stale, &problems, now), rankOf)
 		s.VersionedSubsetStatuses = nil
 		// If no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
 		if lagging == 0 && a.err() == nil && (len(p.slices.Wants) > 0 || len(stale) == 0) {
 			s.ObservedGeneration = o.ws.Generation
 		}
-		set(appsv1beta1.WorkloadSpreadActive, true, reasonPlacing, "nothing runs the workload in this cluster; its replicas are placed in the clusters of the subsets")
+		set(appsv1beta1.WorkloadSpreadActive, true, reasonPlacing, "the workload does not run in this cluster: its replicas are placed in the clusters of the subsets")
 		p.placed(set, lagging)
 	}
 	switch {
@@ -68,18 +66,18 @@ func status(o *observed, p planned, a applied, now time.Time) appsv1beta1.Worklo
 	return s
 }
 
-// readiness returns whether the replicas are where the subsets want them. The workload's status says whether they are available.
+// readiness returns whether the replicas are placed as the subsets specify. The workload's status says whether they are available.
 func readiness(o *observed, p planned, a applied, problems []placement.Problem, s *appsv1beta1.WorkloadSpreadStatus) report.Readiness {
 	if o.ws.DeletionTimestamp != nil {
 		return report.Reconciling(reasonDeleting, p.slices.Deleting)
 	}
-	if r, is := placement.Readiness(a.err(), problems); is {
+	if r, ok := placement.Readiness(a.err(), problems); ok {
 		return r
 	}
 	placed := report.GetCondition(s.Conditions, appsv1beta1.WorkloadSpreadPlaced)
 	switch {
 	case placed == nil || placed.Status == metav1.ConditionTrue:
-		return report.Ready("the replicas are where the subsets want them")
+		return report.Ready("the replicas are placed as the subsets specify")
 	case p.inactive != nil && p.inactive.Reason == reasonTargetGone: // The target may be created after its WorkloadSpread.
 		return report.Reconciling(placed.Reason, placed.Message)
 	case p.inactive != nil, p.allocation.Why != "", placed.Reason == reasonNoCluster:
@@ -93,7 +91,7 @@ func (p planned) placed(set func(kind string, ok bool, reason, message string), 
 	const kind = appsv1beta1.WorkloadSpreadPlaced
 	switch {
 	case p.allocation.Why != "":
-		set(kind, false, "NumbersDontAddUp", p.allocation.Why)
+		set(kind, false, "BoundsUnsatisfiable", p.allocation.Why)
 	case len(p.moves) > 0:
 		set(kind, false, "Moving", placement.Shorten(p.moves))
 	case len(p.parts) == 0:
@@ -105,23 +103,16 @@ func (p planned) placed(set func(kind string, ok bool, reason, message string), 
 	}
 }
 
-// stale returns the clusters that don't answer, so that their numbers are out of date.
-func (o *observed) stale() map[string]bool {
-	out := o.slices.Stale()
-	for cluster := range o.copies.Stale() {
-		out[cluster] = true
-	}
-	return out
-}
+// stale returns the clusters that don't answer, so that their numbers are out of date. The plan for the copies includes the clusters of the
+// slices.
+func (a applied) stale() map[string]bool { return a.copies.Stale }
 
 // lagging counts the clusters that answer and have not applied their current rows.
-func (p planned) lagging(a applied, stale map[string]bool) int {
+func (a applied) lagging() int {
 	behind := map[string]bool{}
-	for _, rows := range []map[string]bool{a.slices.Applied(p.slices), a.copies.Applied(p.copies)} {
-		for cluster, ok := range rows {
-			if !ok && !stale[cluster] {
-				behind[cluster] = true
-			}
+	for _, cluster := range slices.Concat(a.slices.Lagging, a.copies.Lagging) {
+		if !a.stale()[cluster] {
+			behind[cluster] = true
 		}
 	}
 	return len(behind)
@@ -144,12 +135,12 @@ func (p planned) lines(o *observed, stale map[string]bool, problems *[]placement
 		}
 		running[part.Subset] += line.Replicas
 		if c := at.condition(o.ws.Generation); c != nil {
-			line.Conditions = report.SetCondition(o.former(line), *c, now)
+			line.Conditions = report.SetCondition(o.previousConditions(line), *c, now)
 		}
 		if reported.Nonsense {
 			*problems = append(*problems, placement.Problem{
-				Subset: part.Subset, Cluster: part.Cluster, Reason: fleetv1alpha1.ReasonNonsense,
-				Message: fmt.Sprintf("the cluster reports impossible numbers for %d replicas: they were cut", at.grant.Replicas),
+				Subset: part.Subset, Cluster: part.Cluster, Reason: fleetv1alpha1.ReasonImplausibleCounts,
+				Message: fmt.Sprintf("the cluster reports implausible numbers, which were clamped (replicas: %d)", at.grant.Replicas),
 			})
 		}
 		out = append(out, line)
@@ -162,18 +153,18 @@ func (p planned) lines(o *observed, stale map[string]bool, problems *[]placement
 	return out
 }
 
-// former returns the previously reported conditions of a line.
-func (o *observed) former(line appsv1beta1.WorkloadSpreadSubsetStatus) []metav1.Condition {
-	for _, was := range o.ws.Status.SubsetStatuses {
-		if was.Name == line.Name && was.Cluster == line.Cluster {
-			return was.Conditions
+// previousConditions returns the previously reported conditions of a line.
+func (o *observed) previousConditions(line appsv1beta1.WorkloadSpreadSubsetStatus) []metav1.Condition {
+	for _, previous := range o.ws.Status.SubsetStatuses {
+		if previous.Name == line.Name && previous.Cluster == line.Cluster {
+			return previous.Conditions
 		}
 	}
 	return nil
 }
 
-// attention ranks the lines of a status. The lowest ranks are kept if there are too many lines.
-func attention(line appsv1beta1.WorkloadSpreadSubsetStatus) int {
+// rankOf ranks the lines of a status. The lowest ranks are kept if there are too many lines.
+func rankOf(line appsv1beta1.WorkloadSpreadSubsetStatus) int {
 	switch {
 	case line.Stale || line.UnschedulableReplicas > 0:
 		return 0
@@ -183,31 +174,11 @@ func attention(line appsv1beta1.WorkloadSpreadSubsetStatus) int {
 	return 2
 }
 
-// mayWait reports whether a status change may be written later: no condition changes its status or reason, and the generation was already
-// observed.
-func mayWait(before, after appsv1beta1.WorkloadSpreadStatus) bool {
-	plain := func(s appsv1beta1.WorkloadSpreadStatus) []metav1.Condition {
-		var out []metav1.Condition
-		lists := make([][]metav1.Condition, 1, 1+len(s.SubsetStatuses))
-		lists[0] = s.Conditions
-		for _, line := range s.SubsetStatuses {
-			lists = append(lists, line.Conditions)
-		}
-		for _, list := range lists {
-			for _, c := range list {
-				out = append(out, metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason})
-			}
-		}
-		return out
-	}
-	return before.ObservedGeneration == after.ObservedGeneration && equality.Semantic.DeepEqual(plain(before), plain(after))
-}
-
-// taken returns the status of a WorkloadSpread whose target already has an older one.
-func taken(ws, elder *appsv1beta1.WorkloadSpread, now time.Time) appsv1beta1.WorkloadSpreadStatus {
+// takenStatus returns the status of a WorkloadSpread whose target already has an older one.
+func takenStatus(ws, older *appsv1beta1.WorkloadSpread, now time.Time) appsv1beta1.WorkloadSpreadStatus {
 	s := *ws.Status.DeepCopy()
 	s.ObservedGeneration = ws.Generation
-	why := fmt.Sprintf("its target is that of %s already: delete one of the two", elder.Name)
+	why := older.Name + " already has this target: delete one of the two"
 	s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
 		Type: appsv1beta1.WorkloadSpreadActive, Status: metav1.ConditionFalse, Reason: reasonTargetTaken, ObservedGeneration: ws.Generation, Message: why,
 	}, now)
@@ -222,12 +193,7 @@ func cloneSetStatus(o *observed, p planned, a applied) appsv1beta1.CloneSetStatu
 	s := appsv1beta1.CloneSetStatus{
 		ObservedGeneration: set.Status.ObservedGeneration, LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector),
 	}
-	stale, revisions, behind := o.stale(), map[string]bool{}, 0
-	for cluster, ok := range a.copies.Applied(p.copies) {
-		if !ok && !stale[cluster] {
-			behind++
-		}
-	}
+	stale, revisions := a.stale(), map[string]bool{}
 	for cluster, row := range a.copies.Rows {
 		reported := placement.PlausibleFor(row.Spec.Grant.Replicas)
 		c := row.Status.Counts
@@ -251,7 +217,7 @@ func cloneSetStatus(o *observed, p planned, a applied) appsv1beta1.CloneSetStatu
 			s.UpdateRevision = name
 		}
 	}
-	if behind == 0 && a.copies.Err == nil && len(p.moves) == 0 && p.inactive == nil {
+	if len(a.copies.Lagging) == 0 && a.copies.Err == nil && len(p.moves) == 0 && p.inactive == nil {
 		s.ObservedGeneration = set.Generation
 	}
 	return s

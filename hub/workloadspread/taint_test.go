@@ -12,7 +12,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // taint gives a cluster one taint, or removes its taints if effect is "".
@@ -33,7 +33,7 @@ func everywhere(name string) appsv1beta1.WorkloadSpreadSubset {
 func TestTaintsOfClusters(t *testing.T) {
 	t.Parallel()
 	type effects = map[string]fleetv1alpha1.TaintEffect
-	named := []appsv1beta1.WorkloadSpreadSubset{in("a", "east", "5"), in("b", "west", "")}
+	named := []appsv1beta1.WorkloadSpreadSubset{subsetIn("a", "east", "5"), subsetIn("b", "west", "")}
 	for _, tt := range []struct {
 		name    string
 		subsets []appsv1beta1.WorkloadSpreadSubset
@@ -43,19 +43,19 @@ func TestTaintsOfClusters(t *testing.T) {
 		scaled       int32
 		want         string
 	}{
-		{name: "NoNewPlace: a cluster with none is not filled", subsets: named, before: effects{"east": fleetv1alpha1.NoNewPlace}, scaled: 8, want: "map[west:8]"},
-		{name: "NoNewPlace: what is there grows", subsets: named, then: effects{"west": fleetv1alpha1.NoNewPlace}, scaled: 12, want: "map[east:5 west:7]"},
-		{name: "NoPlace: a cluster with none is not filled", subsets: named, before: effects{"east": fleetv1alpha1.NoPlace}, scaled: 8, want: "map[west:8]"},
-		{name: "NoPlace: what is there stays, and does not grow", subsets: named, then: effects{"west": fleetv1alpha1.NoPlace}, scaled: 12, want: "map[east:5 west:3]"},
-		{name: "NoPlace: what is there may shrink", subsets: named, then: effects{"west": fleetv1alpha1.NoPlace}, scaled: 6, want: "map[east:5 west:1]"},
-		{name: "Evict: all moves to the next, and the copy is kept", subsets: named, then: effects{"east": fleetv1alpha1.Evict}, scaled: 8, want: "map[east:0 west:8]"},
-		{name: "Evict: without room elsewhere all stays", subsets: named, then: effects{"west": fleetv1alpha1.Evict}, scaled: 8, want: "map[east:5 west:3]"},
+		{name: "NoNewPlace: a cluster without replicas gets none", subsets: named, before: effects{"east": fleetv1alpha1.NoNewPlace}, scaled: 8, want: "map[west:8]"},
+		{name: "NoNewPlace: a cluster with replicas grows", subsets: named, then: effects{"west": fleetv1alpha1.NoNewPlace}, scaled: 12, want: "map[east:5 west:7]"},
+		{name: "NoPlace: a cluster without replicas gets none", subsets: named, before: effects{"east": fleetv1alpha1.NoPlace}, scaled: 8, want: "map[west:8]"},
+		{name: "NoPlace: replicas stay, but do not grow", subsets: named, then: effects{"west": fleetv1alpha1.NoPlace}, scaled: 12, want: "map[east:5 west:3]"},
+		{name: "NoPlace: replicas may shrink", subsets: named, then: effects{"west": fleetv1alpha1.NoPlace}, scaled: 6, want: "map[east:5 west:1]"},
+		{name: "Evict: all replicas move to the next cluster, and the copy is kept", subsets: named, then: effects{"east": fleetv1alpha1.Evict}, scaled: 8, want: "map[east:0 west:8]"},
+		{name: "Evict: without room elsewhere all replicas stay", subsets: named, then: effects{"west": fleetv1alpha1.Evict}, scaled: 8, want: "map[east:5 west:3]"},
 		{
-			name: "Evict: a selector lets the cluster go", subsets: []appsv1beta1.WorkloadSpreadSubset{everywhere("a")},
+			name: "Evict: a selector no longer matches", subsets: []appsv1beta1.WorkloadSpreadSubset{everywhere("a")},
 			then: effects{"east": fleetv1alpha1.Evict}, scaled: 8, want: "map[west:8]",
 		},
 		{
-			name: "NoNewPlace: a selector keeps what it has", subsets: []appsv1beta1.WorkloadSpreadSubset{everywhere("a")},
+			name: "NoNewPlace: a selector keeps clusters with replicas", subsets: []appsv1beta1.WorkloadSpreadSubset{everywhere("a")},
 			then: effects{"east": fleetv1alpha1.NoNewPlace}, scaled: 10, want: "map[east:5 west:5]",
 		},
 		{
@@ -77,14 +77,14 @@ func TestTaintsOfClusters(t *testing.T) {
 			w.scale(tt.scaled)
 			w.settle(t)
 			require.Equal(t, tt.want, w.granted())
-			require.Len(t, w.o.slices.Rows, len(w.o.copies.Rows), "there are slices where there are copies")
+			require.Len(t, w.o.slices.Rows, len(w.o.copies.Rows), "each cluster with a copy has a slice")
 		})
 	}
 }
 
 func TestATaintIsAProblemWhereReplicasLackAPlace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(8, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west")
+	w := newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", "")).cluster("east", "west")
 	w.settle(t)
 	failure := func() *metav1.Condition {
 		return report.GetCondition(w.o.ws.Status.Conditions, appsv1beta1.WorkloadSpreadFailure)
@@ -101,7 +101,7 @@ func TestATaintIsAProblemWhereReplicasLackAPlace(t *testing.T) {
 
 func TestTolerations(t *testing.T) {
 	t.Parallel()
-	w := newWorld(8, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west")
+	w := newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", "")).cluster("east", "west")
 	tolerate := func(list ...fleetv1alpha1.ClusterToleration) {
 		w.o.ws.Spec.Placement = &pods.Placement{Tolerations: list}
 		w.o.copies.Tolerations, w.o.copies.Now = list, w.now
@@ -122,12 +122,12 @@ func TestTolerations(t *testing.T) {
 
 func TestReallocationBoundsMoves(t *testing.T) {
 	t.Parallel()
-	w := newWorld(8, in("a", "east", "8"), in("b", "west", "")).cluster("east", "west")
+	w := newWorld(8, subsetIn("a", "east", "8"), subsetIn("b", "west", "")).cluster("east", "west")
 	w.settle(t)
 	w.o.ws.Spec.Placement = &pods.Placement{Reallocation: &pods.Reallocation{MaxSurge: new(intstr.FromInt32(1))}}
 	w.taint("east", fleetv1alpha1.Evict)
 	w.step(t)
-	w.serve("west")
+	w.applyRows("west")
 	w.step(t)
 	require.EqualValues(t, 1, w.o.copies.Rows["west"].Spec.Grant.Replicas)
 	w.settle(t)
@@ -136,11 +136,11 @@ func TestReallocationBoundsMoves(t *testing.T) {
 
 func TestAdaptiveMovesWhatWaitsInAClusterThatIsClosed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(8, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west").adaptive()
+	w := newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", "")).cluster("east", "west").adaptive()
 	w.settle(t)
 	w.taint("east", fleetv1alpha1.NoPlace)
 	w.fits["east"] = 3
-	w.serve("east")
+	w.applyRows("east")
 	w.settle(t)
 	require.Equal(t, "map[east:3 west:5]", w.granted())
 }

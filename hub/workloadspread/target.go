@@ -53,9 +53,9 @@ func deployments() *workload {
 			d := o.(*appsv1.Deployment)
 			switch {
 			case d.Status.Replicas > 0:
-				return fmt.Sprintf("this cluster runs %d pods of it: delete it and create it with the label %s", d.Status.Replicas, keys.FleetTemplate)
+				return fmt.Sprintf("this cluster runs pods of it (%d): delete it and create it again with label %s", d.Status.Replicas, keys.FleetTemplate)
 			case !d.Spec.Paused:
-				return "it is not paused, so this cluster may make pods of it: check that the hub's webhook is called for Deployments, and update it"
+				return "it is not paused, so this cluster may create pods of it: check that the hub's webhook is called for Deployments, and update it"
 			}
 			return ""
 		},

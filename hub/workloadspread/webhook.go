@@ -24,7 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
@@ -58,10 +58,10 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ws *appsv1beta1.Workl
 	if apiequality.Semantic.DeepEqual(old.Spec, ws.Spec) {
 		return nil, nil
 	}
-	if is := scaletarget.Federated(ws); is != scaletarget.Federated(old) {
-		why := "clusters of the fleet run the workload: leave each subset its cluster or clusterSelector, or delete the object and create another one"
-		if is {
-			why = "the object is about pods of this cluster: leave clusters out of all subsets, or create another one for a workload that is a template"
+	if federated := scaletarget.Federated(ws); federated != scaletarget.Federated(old) {
+		why := "member clusters run the workload: keep cluster or clusterSelector in each subset, or delete the object and create another one"
+		if federated {
+			why = "the object is for pods of this cluster: name no clusters in the subsets, or create another one for a workload that is a template"
 		}
 		return nil, admit.Invalid(spreadKind(), ws.Name, field.ErrorList{field.Forbidden(field.NewPath("spec", "subsets"), why)})
 	}
@@ -110,7 +110,7 @@ func validateFederated(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
 	}
 	if s.TargetFilter != nil {
 		faults = append(faults, field.Forbidden(path.Child("targetFilter"),
-			"all pods of a workload are placed in clusters: leave it out, or make a workload of the pods that are meant"))
+			"clusters get all pods of a workload: omit it, or create a separate workload for these pods"))
 	}
 	if s.OverflowPolicy == appsv1beta1.OverflowCreate {
 		faults = append(faults, field.NotSupported(path.Child("overflowPolicy"), s.OverflowPolicy,
@@ -120,14 +120,14 @@ func validateFederated(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
 	for i := range s.Subsets {
 		subset, at := &s.Subsets[i], path.Child("subsets").Index(i)
 		if found := validation.IsDNS1123Label(subset.Name); len(found) > 0 {
-			faults = append(faults, field.Invalid(at.Child("name"), subset.Name, "in clusters it is a DNS label: "+strings.Join(found, ", ")))
+			faults = append(faults, field.Invalid(at.Child("name"), subset.Name, "must be a DNS label if subsets are in clusters: "+strings.Join(found, ", ")))
 		}
 		if subset.Cluster == "" {
 			continue
 		}
 		if count[subset.Cluster]++; count[subset.Cluster] == fleetv1alpha1.SubsetsPerRow+1 {
 			faults = append(faults, field.Invalid(at.Child("cluster"), subset.Cluster, fmt.Sprintf(
-				"%d subsets of one cluster are the most: join some of them", fleetv1alpha1.SubsetsPerRow)))
+				"at most %d subsets may name the same cluster: merge some of them", fleetv1alpha1.SubsetsPerRow)))
 		}
 	}
 	return faults
@@ -165,9 +165,9 @@ var _ admission.Handler = DeploymentWebhook{}
 
 // Handle implements admission.Handler.
 func (DeploymentWebhook) Handle(_ context.Context, req admission.Request) admission.Response {
-	var is appsv1.Deployment
+	var deployment appsv1.Deployment
 	var old *appsv1.Deployment
-	if err := json.Unmarshal(req.Object.Raw, &is); err != nil {
+	if err := json.Unmarshal(req.Object.Raw, &deployment); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the Deployment: %w", err))
 	}
 	if len(req.OldObject.Raw) > 0 {
@@ -176,14 +176,14 @@ func (DeploymentWebhook) Handle(_ context.Context, req admission.Request) admiss
 			return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the old Deployment: %w", err))
 		}
 	}
-	if err := admit.Invalid(deployments().gvk, is.Name, validateDeployment(old, &is)); err != nil {
+	if err := admit.Invalid(deployments().gvk, deployment.Name, validateDeployment(old, &deployment)); err != nil {
 		response := admission.Denied("")
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 			response.Result = new(status.Status())
 		}
 		return response
 	}
-	changed, err := paused(old, &is, req.Object.Raw)
+	changed, err := paused(old, &deployment, req.Object.Raw)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
@@ -191,13 +191,13 @@ func (DeploymentWebhook) Handle(_ context.Context, req admission.Request) admiss
 }
 
 // validateDeployment validates a Deployment that is or was a template. old is nil for a new one.
-func validateDeployment(old, is *appsv1.Deployment) field.ErrorList {
+func validateDeployment(old, deployment *appsv1.Deployment) field.ErrorList {
 	var before metav1.Object
 	if old != nil {
 		before = old
 	}
-	faults := scaletarget.ValidateTemplate(before, is, true)
-	if value, has := is.Annotations[keys.FleetPaused]; has && value != "true" && value != "false" {
+	faults := scaletarget.ValidateTemplate(before, deployment, true)
+	if value, has := deployment.Annotations[keys.FleetPaused]; has && value != "true" && value != "false" {
 		faults = append(faults, field.NotSupported(field.NewPath("metadata", "annotations").Key(keys.FleetPaused), value, []string{"true", "false"}))
 	}
 	return faults
@@ -205,16 +205,16 @@ func validateDeployment(old, is *appsv1.Deployment) field.ErrorList {
 
 // paused returns the JSON of a template with spec.paused. keys.FleetPaused holds what the user wants for the members. It is set on a
 // Deployment that is created paused.
-func paused(old, is *appsv1.Deployment, raw []byte) ([]byte, error) {
-	if !scaletarget.Template(is) {
+func paused(old, deployment *appsv1.Deployment, raw []byte) ([]byte, error) {
+	if !scaletarget.Template(deployment) {
 		return raw, nil
 	}
 	var o unstructured.Unstructured
 	if err := json.Unmarshal(raw, &o.Object); err != nil {
 		return nil, fmt.Errorf("read the Deployment: %w", err)
 	}
-	if _, says := is.Annotations[keys.FleetPaused]; old == nil && is.Spec.Paused && !says {
-		annotations := maps.Clone(is.Annotations)
+	if _, says := deployment.Annotations[keys.FleetPaused]; old == nil && deployment.Spec.Paused && !says {
+		annotations := maps.Clone(deployment.Annotations)
 		if annotations == nil {
 			annotations = map[string]string{}
 		}

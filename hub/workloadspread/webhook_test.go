@@ -61,22 +61,22 @@ func TestWhatTheHubRefuses(t *testing.T) {
 		want   string
 	}{
 		{"a StatefulSet", target("apps/v1", "StatefulSet"), "spec.targetRef.kind: Invalid value: \"StatefulSet\": nothing keeps this cluster from running"},
-		{"one of apps.kruise.io", target("apps.kruise.io/v1beta1", "StatefulSet"), "use a UnitedDeployment"},
+		{"a StatefulSet of apps.kruise.io", target("apps.kruise.io/v1beta1", "StatefulSet"), "use a UnitedDeployment"},
 		{"a Job", target("batch/v1", "Job"), "completions of a Job can't be divided"},
 		{"a ReplicaSet", target("apps/v1", "ReplicaSet"), "use a Deployment or a CloneSet"},
 		{"another kind", target("example.com/v1", "Game"), "the hub can't divide objects of this kind"},
 		{"a filter", func(ws *appsv1beta1.WorkloadSpread) { ws.Spec.TargetFilter = &appsv1beta1.WorkloadSpreadTargetFilter{} }, "spec.targetFilter: Forbidden"},
 		{"pods in no subset", func(ws *appsv1beta1.WorkloadSpread) { ws.Spec.OverflowPolicy = appsv1beta1.OverflowCreate }, "spec.overflowPolicy: Unsupported value"},
-		{"a name that is no label", func(ws *appsv1beta1.WorkloadSpread) { ws.Spec.Subsets[0].Name = "Zone_A" }, "spec.subsets[0].name: Invalid value"},
+		{"an invalid name", func(ws *appsv1beta1.WorkloadSpread) { ws.Spec.Subsets[0].Name = "Zone_A" }, "spec.subsets[0].name: Invalid value"},
 		{"too many subsets of a cluster", func(ws *appsv1beta1.WorkloadSpread) {
 			for len(ws.Spec.Subsets) <= fleetv1alpha1.SubsetsPerRow {
-				ws.Spec.Subsets = append(ws.Spec.Subsets, in("x", "east", ""))
+				ws.Spec.Subsets = append(ws.Spec.Subsets, subsetIn("x", "east", ""))
 			}
-		}, "20 subsets of one cluster are the most"},
+		}, "at most 20 subsets may name the same cluster"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ws := newWorld(1, in("a", "east", "")).o.ws
+			ws := newWorld(1, subsetIn("a", "east", "")).o.ws
 			tt.change(ws)
 			_, err := webhook(t, true).ValidateCreate(requested(t), ws)
 			require.ErrorContains(t, err, tt.want)
@@ -86,7 +86,7 @@ func TestWhatTheHubRefuses(t *testing.T) {
 
 func TestI34AUserNeedsTheRightToUseAllItsClusters(t *testing.T) {
 	t.Parallel()
-	ws := newWorld(1, in("a", "east", "")).o.ws
+	ws := newWorld(1, subsetIn("a", "east", "")).o.ws
 	_, err := webhook(t, false).ValidateCreate(requested(t), ws)
 	require.ErrorContains(t, err, `it needs the verb "use" on memberclusters.fleet.kruise.io`)
 	_, err = webhook(t, true).ValidateCreate(requested(t), ws)
@@ -95,14 +95,14 @@ func TestI34AUserNeedsTheRightToUseAllItsClusters(t *testing.T) {
 
 func TestAClusterThatIsNotThereYetIsAWarning(t *testing.T) {
 	t.Parallel()
-	warnings, err := webhook(t, true).ValidateCreate(requested(t), newWorld(1, in("a", "south", "")).o.ws)
+	warnings, err := webhook(t, true).ValidateCreate(requested(t), newWorld(1, subsetIn("a", "south", "")).o.ws)
 	require.NoError(t, err)
-	require.Equal(t, admission.Warnings{"spec.subsets[0].cluster: there is no member cluster south: the subset gets its replicas when a MemberCluster of that name has joined; create it, or name another one"}, warnings)
+	require.Equal(t, admission.Warnings{"spec.subsets[0].cluster: there is no member cluster south: the subset gets its replicas once a MemberCluster of that name has joined; create it, or name another one"}, warnings)
 }
 
 func TestAnObjectStaysWithItsClustersOrWithout(t *testing.T) {
 	t.Parallel()
-	here, there := newWorld(1, in("a", "", "")).o.ws, newWorld(1, in("a", "east", "")).o.ws
+	here, there := newWorld(1, subsetIn("a", "", "")).o.ws, newWorld(1, subsetIn("a", "east", "")).o.ws
 	for _, pair := range [][2]*appsv1beta1.WorkloadSpread{{here, there}, {there, here}} {
 		_, err := webhook(t, true).ValidateUpdate(requested(t), pair[0], pair[1])
 		require.ErrorContains(t, err, "spec.subsets: Forbidden")
@@ -122,25 +122,25 @@ func TestADeploymentThatIsATemplateIsPaused(t *testing.T) {
 		return d
 	}
 	for _, tt := range []struct {
-		name    string
-		old, is *appsv1.Deployment
+		name     string
+		old, new *appsv1.Deployment
 		// refused is the reason. If it is empty, the result is as given.
 		refused string
 		paused  bool
 		wish    string
 	}{
-		{"a new one", nil, deployment("true", "", false), "", true, ""},
-		{"one that is created paused keeps the wish beside it", nil, deployment("true", "", true), "", true, "true"},
-		{"an update that lacks it", deployment("true", "", true), deployment("true", "", false), "", true, ""},
-		{"what the user wants is not changed by an update", deployment("true", "true", true), deployment("true", "true", false), "", true, "true"},
+		{"a new template", nil, deployment("true", "", false), "", true, ""},
+		{"a template created paused keeps that in the annotation", nil, deployment("true", "", true), "", true, "true"},
+		{"an update without paused", deployment("true", "", true), deployment("true", "", false), "", true, ""},
+		{"an update keeps the annotation", deployment("true", "true", true), deployment("true", "true", false), "", true, "true"},
 		{"a label with another value", nil, deployment("yes", "", false), "Unsupported value", false, ""},
-		{"a wish with another value", nil, deployment("true", "maybe", false), "Unsupported value", false, ""},
-		{"one that is none in a namespace of templates", nil, deployment("false", "", false), "", false, ""},
-		{"a label that becomes false", deployment("true", "", true), deployment("false", "", true), "leave the label", false, ""},
+		{"an annotation with another value", nil, deployment("true", "maybe", false), "Unsupported value", false, ""},
+		{"a Deployment with label false in a namespace for templates", nil, deployment("false", "", false), "", false, ""},
+		{"a label that becomes false", deployment("true", "", true), deployment("false", "", true), "keep the label", false, ""},
 		{"a label that was false", deployment("false", "", false), deployment("", "", false), "", false, ""},
 		{"a label that was false and is added", deployment("false", "", false), deployment("true", "", false), "create it with the label", false, ""},
 		{"a label that is added", deployment("", "", false), deployment("true", "", false), "create it with the label", false, ""},
-		{"a label that is removed", deployment("true", "", true), deployment("", "", true), "leave the label", false, ""},
+		{"a label that is removed", deployment("true", "", true), deployment("", "", true), "keep the label", false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -152,7 +152,7 @@ func TestADeploymentThatIsATemplateIsPaused(t *testing.T) {
 				require.NoError(t, err)
 				return runtime.RawExtension{Raw: data}
 			}
-			req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: raw(tt.is), OldObject: raw(tt.old)}}
+			req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: raw(tt.new), OldObject: raw(tt.old)}}
 			response := DeploymentWebhook{}.Handle(t.Context(), req)
 			if tt.refused != "" {
 				require.False(t, response.Allowed)
@@ -166,11 +166,11 @@ func TestADeploymentThatIsATemplateIsPaused(t *testing.T) {
 			require.NoError(t, err)
 			data, err := changes.Apply(req.Object.Raw)
 			require.NoError(t, err)
-			is := &appsv1.Deployment{}
-			require.NoError(t, json.Unmarshal(data, is))
-			require.Equal(t, tt.paused, is.Spec.Paused)
-			require.Equal(t, tt.wish, is.Annotations[keys.FleetPaused])
-			copied, err := deployments().manifest(is)
+			stored := &appsv1.Deployment{}
+			require.NoError(t, json.Unmarshal(data, stored))
+			require.Equal(t, tt.paused, stored.Spec.Paused)
+			require.Equal(t, tt.wish, stored.Annotations[keys.FleetPaused])
+			copied, err := deployments().manifest(stored)
 			require.NoError(t, err)
 			require.Contains(t, string(copied), `"paused":`+map[bool]string{true: "true", false: "false"}[tt.wish == "true"])
 			require.NotContains(t, string(copied), keys.FleetTemplate)

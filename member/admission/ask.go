@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // defaultPatience is shorter than any webhook timeout except the minimum.
@@ -72,10 +72,10 @@ func (e *Entries) asked(s side, old, object client.Object) marks {
 		}
 		var before marks
 		if old != nil {
-			before = from.asks(old)
+			before = from.marksOf(old)
 		}
-		for _, m := range from.asks(object) {
-			if !slices.Contains(e.Exempt, m.Namespace) && !slices.ContainsFunc(before, m.same) {
+		for _, m := range from.marksOf(object) {
+			if !slices.Contains(e.Exempt, m.Namespace) && !slices.ContainsFunc(before, m.asksSame) {
 				out = append(out, m)
 			}
 		}
@@ -87,7 +87,7 @@ func (e *Entries) asked(s side, old, object client.Object) marks {
 func (all marks) namespaces() []string {
 	out := make([]string, 0, len(all))
 	for _, m := range all {
-		if m.Namespace == podstep.AllNamespaces {
+		if m.Namespace == podwebhook.AllNamespaces {
 			out = append(out, "all namespaces")
 		} else {
 			out = append(out, "namespace "+m.Namespace)
@@ -166,7 +166,7 @@ func (e *Entries) secure(ctx context.Context, s side, config client.Object, m ma
 		var only []client.ListOption
 		switch {
 		case from.namespaces != nil:
-		case m.Namespace == podstep.AllNamespaces:
+		case m.Namespace == podwebhook.AllNamespaces:
 			continue // None of these objects asks for all namespaces.
 		default:
 			only = append(only, client.InNamespace(m.Namespace))
@@ -177,7 +177,7 @@ func (e *Entries) secure(ctx context.Context, s side, config client.Object, m ma
 		}
 		for _, o := range all {
 			if o.GetUID() != m.UID && o.GetDeletionTimestamp() == nil &&
-				slices.ContainsFunc(from.asks(o), func(of mark) bool { return of.Namespace == m.Namespace && of.Wants == m.Wants }) {
+				slices.ContainsFunc(from.marksOf(o), func(other mark) bool { return other.Namespace == m.Namespace && other.Wants == m.Wants }) {
 				return true, nil
 			}
 		}
@@ -192,10 +192,10 @@ func (e *Entries) announce(ctx context.Context, s side, asked marks) error {
 		return fmt.Errorf("get %T %s: %w", config, e.Configuration, err)
 	}
 	now := e.clock().Now()
-	webhooks, was := webhooksOf(config), marksIn(config, now)
-	next := was
+	webhooks, before := webhooksOf(config), marksIn(config, now)
+	next := before
 	for _, m := range asked {
-		if m.Until = metav1.NewTime(now.Add(markLasts)); !was.fresh(m, now) || !s.covers(webhooks, m) {
+		if m.Until = metav1.NewTime(now.Add(markLasts)); !before.hasFresh(m, now) || !s.covers(webhooks, m) {
 			next = next.with(m)
 		}
 	}
@@ -203,7 +203,7 @@ func (e *Entries) announce(ctx context.Context, s side, asked marks) error {
 	for _, m := range next {
 		needed.add(m.Namespace, e.policy(m.Feature))
 	}
-	if _, all := needed[podstep.AllNamespaces]; all { // The match condition lists everything that is wanted.
+	if _, all := needed[podwebhook.AllNamespaces]; all { // The match condition lists everything that is wanted.
 		others, wanted, _, err := e.needed(ctx, e.Live, s.sources, nil, next)
 		if err != nil {
 			return err
@@ -242,12 +242,12 @@ func (e *Entries) watch(ctx context.Context, from cache.Cache) error {
 		informer, err := from.GetInformer(ctx, s.config)
 		if err == nil {
 			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-				AddFunc: pass, UpdateFunc: func(_, is any) { pass(is) }, DeleteFunc: pass,
+				AddFunc: pass, UpdateFunc: func(_, after any) { pass(after) }, DeleteFunc: pass,
 			})
 		}
 		for i := 0; i < len(s.sources) && err == nil; i++ {
 			if informer, err = from.GetInformer(ctx, s.sources[i].object); err == nil {
-				_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: pass, UpdateFunc: func(_, is any) { pass(is) }})
+				_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: pass, UpdateFunc: func(_, after any) { pass(after) }})
 			}
 		}
 		if err != nil {

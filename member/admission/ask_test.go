@@ -21,8 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // admitted returns an object as admission sees it: with the UID under which it is stored.
@@ -72,7 +71,7 @@ func TestPodsAreSentBeforeTheirObjectIsStored(t *testing.T) {
 	result, err := w.entries.Reconcile(t.Context(), ctrl.Request{})
 	require.NoError(t, err)
 	require.Equal(t, markLasts, result.RequeueAfter)
-	require.Equal(t, 1, w.writes, "the leader keeps it, without an object")
+	require.Equal(t, 1, w.writes, "the leader keeps the entry without an object")
 	require.True(t, w.sent("shop"))
 
 	require.NoError(t, w.Create(t.Context(), admitted("shop", "a")))
@@ -109,7 +108,7 @@ func TestAMarkDoesNotOutliveItsObject(t *testing.T) {
 // A pod may arrive before the watch events for the object that it is sent for.
 func TestAPodWaitsForTheCacheOfTheReplicaThatAnswers(t *testing.T) {
 	t.Parallel()
-	t.Run("for the object, if the apiserver has it", func(t *testing.T) {
+	t.Run("a pod waits for a stored object", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(configured("CA"))
 		require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", "a")))
@@ -140,7 +139,7 @@ func TestAPodWaitsForTheCacheOfTheReplicaThatAnswers(t *testing.T) {
 		require.NoError(t, <-done)
 		<-looked
 	})
-	t.Run("not for one that is not stored", func(t *testing.T) {
+	t.Run("a pod does not wait for an object that was not stored", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(configured("CA"))
 		require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", "a")))
@@ -148,12 +147,12 @@ func TestAPodWaitsForTheCacheOfTheReplicaThatAnswers(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, behind)
 	})
-	t.Run("for the configuration", func(t *testing.T) {
+	t.Run("a pod waits for the configuration", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(configured("CA"))
 		behind, err := w.entries.behind(t.Context(), w.entries.sides()[0], "shop", map[types.UID]bool{})
 		require.NoError(t, err)
-		require.True(t, behind, "the apiserver has sent a pod of it")
+		require.True(t, behind, "the apiserver has sent a pod of the namespace")
 		require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("bank", "a")))
 		behind, err = w.entries.behind(t.Context(), w.entries.sides()[0], "bank", map[types.UID]bool{})
 		require.NoError(t, err)
@@ -209,18 +208,18 @@ func TestAskWritesOnlyWhatIsMissing(t *testing.T) {
 		change      func(*world)
 	}{
 		{name: "a first object", object: admitted("shop", "a"), writes: 1},
-		{name: "a second one", objects: []client.Object{admitted("shop", "other")}, object: admitted("shop", "a")},
-		{name: "one beside another that is being deleted", objects: []client.Object{deleted}, object: admitted("shop", "a"), writes: 1},
-		{name: "one that needs pods more than what is there", objects: []client.Object{optional("shop")}, object: admitted("shop", "a"), writes: 1},
-		{name: "one that is being deleted itself", object: deleted},
-		{name: "a change of something else", objects: []client.Object{admitted("shop", "a")}, old: admitted("shop", "a"), object: admitted("shop", "a")},
+		{name: "a second object", objects: []client.Object{admitted("shop", "other")}, object: admitted("shop", "a")},
+		{name: "an object beside one that is being deleted", objects: []client.Object{deleted}, object: admitted("shop", "a"), writes: 1},
+		{name: "an object that must not be skipped beside one that may be", objects: []client.Object{optional("shop")}, object: admitted("shop", "a"), writes: 1},
+		{name: "an object that is being deleted", object: deleted},
+		{name: "an unrelated change", objects: []client.Object{admitted("shop", "a")}, old: admitted("shop", "a"), object: admitted("shop", "a")},
 		{name: "an exempt namespace", object: admitted("kube-system", "a")},
 		{name: "a kind that asks for nothing", object: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}}},
 		{name: "without the webhook", object: admitted("shop", "a"), change: func(w *world) { w.entries.Steps = nil }},
-		{name: "another namespace of a cluster-scoped one", objects: []client.Object{wide("shop")}, old: wide("shop"), object: wide("bank"), writes: 1},
-		{name: "no other namespace of a cluster-scoped one", objects: []client.Object{wide("shop")}, old: wide("shop"), object: wide("shop")},
+		{name: "another namespace of a cluster-scoped object", objects: []client.Object{wide("shop")}, old: wide("shop"), object: wide("bank"), writes: 1},
+		{name: "an unchanged namespace of a cluster-scoped object", objects: []client.Object{wide("shop")}, old: wide("shop"), object: wide("shop")},
 		{name: "other pods of all namespaces", objects: []client.Object{wide("*")}, old: wide("*"), object: named2("b"), writes: 1},
-		{name: "a namespace where some pods are sent already", objects: []client.Object{wide("*")}, object: admitted("shop", "a"), writes: 1},
+		{name: "a namespace of which some pods are sent already", objects: []client.Object{wide("*")}, object: admitted("shop", "a"), writes: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -239,7 +238,7 @@ func TestAskWritesOnlyWhatIsMissing(t *testing.T) {
 		})
 	}
 	w := newWorld()
-	require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", "a")), "without a configuration nobody calls us")
+	require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", "a")), "there is nothing to do without a configuration")
 	require.Zero(t, w.writes)
 }
 
@@ -258,7 +257,7 @@ func TestWhatIsWantedOfAllNamespacesIsSentBeforeItsObjectIsStored(t *testing.T) 
 	condition := func() string { return wantedBy(&w.config(t).Webhooks[1]) }
 	w.hidden = true // The cache of this replica may be behind.
 	require.Empty(t, w.entries.Ask(t.Context(), nil, named2("b")))
-	require.Equal(t, "request.namespace in ['shop'] || ("+podstep.NotOfTheNode+" && ('b' == 'a' || 'n-*' == 'a'))", condition())
+	require.Equal(t, "request.namespace in ['shop'] || ("+podwebhook.NotOfTheNode+" && ('b' == 'a' || 'n-*' == 'a'))", condition())
 	w.hidden = false
 	require.NoError(t, w.reconcile(t))
 	require.Contains(t, condition(), "'b' == 'a'")
@@ -267,7 +266,7 @@ func TestWhatIsWantedOfAllNamespacesIsSentBeforeItsObjectIsStored(t *testing.T) 
 	require.Contains(t, condition(), "'b' == 'a'")
 	w.after(markLasts)
 	require.NoError(t, w.reconcile(t))
-	require.Equal(t, "request.namespace in ['shop'] || ("+podstep.NotOfTheNode+" && ('n-*' == 'a'))", condition())
+	require.Equal(t, "request.namespace in ['shop'] || ("+podwebhook.NotOfTheNode+" && ('n-*' == 'a'))", condition())
 }
 
 func TestAskRepeatsAWriteThatConflicts(t *testing.T) {
@@ -306,12 +305,12 @@ func TestAskWarnsIfPodsAreNotSent(t *testing.T) {
 		{name: "another writer excludes the namespace", config: configured("CA"), change: func(w *world) { w.mutate = excluded }},
 		{name: "there is no CA bundle yet", config: configured("")},
 		{name: "too many objects are being admitted", config: full},
-		{name: "the cache does not show it in time", config: configured("CA"), change: func(w *world) {
-			is := w.config(t)
+		{name: "the cache does not show the entry in time", config: configured("CA"), change: func(w *world) {
+			current := w.config(t)
 			inner := w.entries.Client.(client.WithWatch)
 			w.entries.Client = interceptor.NewClient(inner, interceptor.Funcs{
 				Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-					is.DeepCopyInto(o.(*admissionv1.MutatingWebhookConfiguration))
+					current.DeepCopyInto(o.(*admissionv1.MutatingWebhookConfiguration))
 					return nil
 				},
 			})
@@ -354,13 +353,13 @@ func TestAskWaitsUntilTheCacheShowsTheEntry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(configured("CA"))
 	var mu sync.Mutex
-	is, looked := w.config(t), make(chan struct{}, 10)
+	current, looked := w.config(t), make(chan struct{}, 10)
 	inner := w.entries.Client.(client.WithWatch)
 	w.entries.Client = interceptor.NewClient(inner, interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
 			mu.Lock()
 			defer mu.Unlock()
-			is.DeepCopyInto(o.(*admissionv1.MutatingWebhookConfiguration))
+			current.DeepCopyInto(o.(*admissionv1.MutatingWebhookConfiguration))
 			looked <- struct{}{}
 			return nil
 		},
@@ -373,7 +372,7 @@ func TestAskWaitsUntilTheCacheShowsTheEntry(t *testing.T) {
 	<-looked // An unrelated event.
 	require.Empty(t, answered)
 	mu.Lock()
-	is = w.config(t)
+	current = w.config(t)
 	mu.Unlock()
 	w.entries.turn.pass()
 	require.Empty(t, <-answered)
@@ -397,7 +396,7 @@ func TestAskIsForGuardsToo(t *testing.T) {
 	guards := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-member"}}
 	setWebhooks(guards, configured("CA").Webhooks)
 	w := newWorld(configured("CA"), guards)
-	w.entries.Steps, w.entries.Guards = nil, podguard.Guards{active(allOperations(), nil)}
+	w.entries.Steps, w.entries.Guards = nil, podwebhook.Guards{active(allOperations(), nil)}
 	require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", "a")))
 	require.Equal(t, 1, w.writes)
 	c := &admissionv1.ValidatingWebhookConfiguration{}
@@ -438,16 +437,16 @@ func TestPodsWaitUntilTheirNamespaceIsSent(t *testing.T) {
 		require.Equal(t, wait.Why != "", wait.Left > 0)
 		return wait.Why != ""
 	}
-	t.Run("of a namespace with an object, until the cache shows the entry", func(t *testing.T) {
+	t.Run("a namespace with an object is not sent until the cache shows the entry", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(configured("CA"), object("shop", "a"))
 		changes := w.entries.Changes()
 		require.True(t, waits(w))
 		require.NoError(t, w.reconcile(t))
 		require.False(t, waits(w))
-		require.Len(t, changes, 1, "who waits is told")
+		require.Len(t, changes, 1, "waiting controllers are notified")
 	})
-	t.Run("of one for which an object for all namespaces asks", func(t *testing.T) {
+	t.Run("a namespace that an object for all namespaces covers", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(configured("CA"), wide("*"))
 		w.withWide()
@@ -455,9 +454,9 @@ func TestPodsWaitUntilTheirNamespaceIsSent(t *testing.T) {
 		require.NoError(t, w.reconcile(t))
 		require.False(t, waits(w))
 		require.NoError(t, w.Create(t.Context(), object("shop", "a")))
-		require.True(t, waits(w), "some of its pods are sent, and not for this object")
+		require.True(t, waits(w), "some pods of the namespace are sent, but not for this object")
 	})
-	t.Run("that is closed while an object comes", func(t *testing.T) {
+	t.Run("a namespace that is closed while an object is created", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(configured("CA"), object("shop", "a"))
 		require.NoError(t, w.reconcile(t))
@@ -471,7 +470,7 @@ func TestPodsWaitUntilTheirNamespaceIsSent(t *testing.T) {
 		require.NoError(t, w.reconcile(t))
 		require.True(t, during)
 	})
-	t.Run("never without an object, nor where pods are not to be sent", func(t *testing.T) {
+	t.Run("a namespace without an object or with an exemption", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(configured("CA"))
 		require.False(t, waits(w))
@@ -492,9 +491,9 @@ func TestPodsWaitUntilTheirNamespaceIsSent(t *testing.T) {
 		})(&c.Webhooks[1])
 		require.NoError(t, w.Update(t.Context(), c))
 		require.NoError(t, w.reconcile(t))
-		require.False(t, waits(w), "another writer excludes it")
+		require.False(t, waits(w), "another writer excludes the namespace")
 	})
-	t.Run("and not for long", func(t *testing.T) {
+	t.Run("the wait is short", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(configured("CA"), object("shop", "a"))
 		w.answer = func() error { return errors.New("no") }

@@ -7,21 +7,21 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // maxAwaited is how long pods of a namespace wait until the namespace is sent. If it takes longer, something is wrong, which the objects
 // report. Pods without the effect of these objects are better than no pods.
 const maxAwaited = 10 * time.Second
 
-var _ podstep.Awaiting = &Entries{}
+var _ podwebhook.Awaiting = &Entries{}
 
-// Awaited implements podstep.Awaiting.
-func (e *Entries) Awaited(ctx context.Context, namespace string) (podstep.Wait, error) {
+// Awaited implements podwebhook.Awaiting.
+func (e *Entries) Awaited(ctx context.Context, namespace string) (podwebhook.Wait, error) {
 	if all, may := e.mayOpen(namespace); may {
 		feature, err := e.pending(ctx, namespace, all)
 		if err != nil {
-			return podstep.Wait{}, err
+			return podwebhook.Wait{}, err
 		}
 		if feature != "" {
 			return e.await(namespace, feature), nil
@@ -30,7 +30,7 @@ func (e *Entries) Awaited(ctx context.Context, namespace string) (podstep.Wait, 
 	e.state.Lock()
 	defer e.state.Unlock()
 	delete(e.awaited, namespace)
-	return podstep.Wait{}, nil
+	return podwebhook.Wait{}, nil
 }
 
 // mayOpen reports whether more pods of a namespace may have to be sent than are sent now. all means that the pods that objects for all
@@ -42,7 +42,7 @@ func (e *Entries) mayOpen(namespace string) (all, may bool) {
 	e.state.Lock()
 	defer e.state.Unlock()
 	_, open := e.now[namespace]
-	_, all = e.now[podstep.AllNamespaces]
+	_, all = e.now[podwebhook.AllNamespaces]
 	return all, !open && !e.absent && !slices.Contains(e.kept, namespace)
 }
 
@@ -58,7 +58,7 @@ func (e *Entries) pending(ctx context.Context, namespace string, all bool) (feat
 			return "", err
 		}
 		if slices.ContainsFunc(list, func(o client.Object) bool {
-			return s.asksFor(o, namespace) || !all && s.asksFor(o, podstep.AllNamespaces)
+			return s.wantsNamespace(o, namespace) || !all && s.wantsNamespace(o, podwebhook.AllNamespaces)
 		}) {
 			return s.feature, nil
 		}
@@ -67,7 +67,7 @@ func (e *Entries) pending(ctx context.Context, namespace string, all bool) (feat
 }
 
 // await returns how long pods of a namespace still have to wait.
-func (e *Entries) await(namespace, feature string) podstep.Wait {
+func (e *Entries) await(namespace, feature string) podwebhook.Wait {
 	e.state.Lock()
 	defer e.state.Unlock()
 	now := e.clock().Now()
@@ -81,7 +81,7 @@ func (e *Entries) await(namespace, feature string) podstep.Wait {
 	}
 	left := since.Add(maxAwaited).Sub(now)
 	if left <= 0 {
-		return podstep.Wait{}
+		return podwebhook.Wait{}
 	}
-	return podstep.Wait{Why: "an object of " + feature + " asks for the pods of the namespace, which are not sent to the pod webhook yet", Left: left}
+	return podwebhook.Wait{Why: "an object of " + feature + " needs the pods of the namespace, which are not sent to the pod webhook yet", Left: left}
 }

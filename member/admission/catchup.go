@@ -8,7 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // CatchUp waits until this replica's cache has the objects for which a namespace's pods are sent: a pod created right after its SidecarSet
@@ -28,7 +28,7 @@ func (e *Entries) CatchUp(ctx context.Context, namespace string) error {
 		select {
 		case <-turned:
 		case <-ctx.Done():
-			ctrl.LoggerFrom(ctx).Info("Answered for a pod before the cache shows what its namespace has", "namespace", namespace)
+			ctrl.LoggerFrom(ctx).Info("Answered for a pod before the cache showed what its namespace has", "namespace", namespace)
 			return nil
 		}
 	}
@@ -43,11 +43,11 @@ func (e *Entries) behind(ctx context.Context, s side, namespace string, stored m
 	}
 	sent := s.sent(webhooksOf(config))
 	_, open := sent[namespace]
-	if _, all := sent[podstep.AllNamespaces]; !open && !all {
+	if _, all := sent[podwebhook.AllNamespaces]; !open && !all {
 		return true, nil
 	}
 	for _, m := range marksIn(config, e.clock().Now()) {
-		if m.Namespace != namespace && m.Namespace != podstep.AllNamespaces {
+		if m.Namespace != namespace && m.Namespace != podwebhook.AllNamespaces {
 			continue
 		}
 		has, err := e.has(ctx, e.Client, s, m)
@@ -57,14 +57,14 @@ func (e *Entries) behind(ctx context.Context, s side, namespace string, stored m
 		if has {
 			continue
 		}
-		is, asked := stored[m.UID]
+		exists, asked := stored[m.UID]
 		if !asked {
-			if is, err = e.has(ctx, e.Live, s, m); err != nil {
+			if exists, err = e.has(ctx, e.Live, s, m); err != nil {
 				return false, err
 			}
-			stored[m.UID] = is // An object stored after this pod arrived doesn't concern the pod.
+			stored[m.UID] = exists // An object stored after this pod arrived doesn't concern the pod.
 		}
-		if is {
+		if exists {
 			return true, nil
 		}
 	}
@@ -85,7 +85,9 @@ func (e *Entries) has(ctx context.Context, r client.Reader, s side, m mark) (boo
 		if err != nil {
 			return false, err
 		}
-		if slices.ContainsFunc(all, func(o client.Object) bool { return o.GetUID() == m.UID && slices.ContainsFunc(from.asks(o), m.same) }) {
+		if slices.ContainsFunc(all, func(o client.Object) bool {
+			return o.GetUID() == m.UID && slices.ContainsFunc(from.marksOf(o), m.asksSame)
+		}) {
 			return true, nil
 		}
 	}

@@ -14,8 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
@@ -33,7 +32,7 @@ func TestIntegrationAttack26PreemptionNeedsNoReplica(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t, testenv.Config{})
 	namespace := env.Namespace(t)
-	shape := guarded(podguard.Guards{active(allOperations(), nil)}, nil, "")
+	shape := guardedShape(podwebhook.Guards{active(allOperations(), nil)}, nil, "")
 	config := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "guard-" + namespace}}
 	setWebhooks(config, silent(namespace, admissionv1.MutatingWebhook{Name: "v.kb.io", Rules: shape.rules, MatchConditions: shape.conditions}))
 	require.NoError(t, env.Create(t.Context(), config))
@@ -62,15 +61,15 @@ func TestIntegrationAttack27NodesComeBackWithoutAReplica(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t, testenv.Config{})
 	namespace := env.Namespace(t)
-	shape := creations(nil, "")
+	shape := creationShape(nil, "")
 	shape.wanted = []string{
-		podstep.WantsSelected(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{
+		podwebhook.WantsSelected(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "tier", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"test", "demo"}}, {Key: "example.com/out", Operator: metav1.LabelSelectorOpDoesNotExist},
 		}}),
-		podstep.WantsSelected(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "mesh", Operator: metav1.LabelSelectorOpExists}}}),
+		podwebhook.WantsSelected(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "mesh", Operator: metav1.LabelSelectorOpExists}}}),
 	}
 	shape.asked = &askers{asks: []string{"'asks' in object.metadata.?annotations.orValue({})"}}
-	needed := needs{podstep.AllNamespaces: admissionv1.Fail, "elsewhere": admissionv1.Fail, namespace: admissionv1.Ignore}
+	needed := needs{podwebhook.AllNamespaces: admissionv1.Fail, "elsewhere": admissionv1.Fail, namespace: admissionv1.Ignore}
 	config := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "cold-start-" + namespace}}
 	// occupy blocks the pods of the namespace that meet a condition.
 	occupy := func(c admissionv1.MatchCondition) {
@@ -92,15 +91,15 @@ func TestIntegrationAttack27NodesComeBackWithoutAReplica(t *testing.T) {
 		change func(*corev1.Pod)
 		waits  bool
 	}{
-		"no label":                          {label(nil), false},
-		"another label":                     {label(map[string]string{"app": "db"}), false},
-		"a value that is not in":            {label(map[string]string{"app": "web", "tier": "prod"}), true},
-		"one that is":                       {label(map[string]string{"app": "web", "tier": "demo"}), false},
-		"a label that must not exist":       {label(map[string]string{"app": "web", "example.com/out": ""}), false},
-		"a label that must, for another":    {label(map[string]string{"mesh": ""}), true},
-		"one that asks itself":              {func(p *corev1.Pod) { p.Labels, p.Annotations = nil, map[string]string{"asks": ""} }, true},
-		"selected, on its node's network":   {func(p *corev1.Pod) { p.Spec.HostNetwork = true }, false},
-		"selected, and critical for a node": {func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }, false},
+		"no label":                                    {label(nil), false},
+		"another label":                               {label(map[string]string{"app": "db"}), false},
+		"a label value that is not excluded":          {label(map[string]string{"app": "web", "tier": "prod"}), true},
+		"a label value that is excluded":              {label(map[string]string{"app": "web", "tier": "demo"}), false},
+		"a label that must not exist":                 {label(map[string]string{"app": "web", "example.com/out": ""}), false},
+		"a label that must exist, for another object": {label(map[string]string{"mesh": ""}), true},
+		"a pod that requests the step itself":         {func(p *corev1.Pod) { p.Labels, p.Annotations = nil, map[string]string{"asks": ""} }, true},
+		"a selected pod on the host network":          {func(p *corev1.Pod) { p.Spec.HostNetwork = true }, false},
+		"a selected pod that is critical for a node":  {func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }, false},
 	}
 	for name, tc := range pods {
 		if err := create(tc.change); tc.waits {

@@ -1,4 +1,4 @@
-// Package admission implements the two webhooks for pods. The mutating one runs the steps of all kinds (podstep.Step) in order when a pod is
+// Package admission implements the two webhooks for pods. The mutating one runs the steps of all kinds (podwebhook.Step) in order when a pod is
 // created. The validating one handles requests that delete or change pods, which the guards of all kinds may refuse (podguard.Guard).
 //
 //	run.go       runs a pod through the steps

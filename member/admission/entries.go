@@ -27,10 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/writeback"
+	"github.com/flotilla-io/flotilla/pkg/control/writeback"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // Entries maintains the entries of both pod webhooks in the manager's MutatingWebhookConfiguration and ValidatingWebhookConfiguration. Its
@@ -43,8 +42,8 @@ type Entries struct {
 	// Configuration is the name of both configurations.
 	Configuration string
 	// Steps are the steps of the mutating webhook, Guards the guards of the validating one. A webhook without any gets no requests.
-	Steps  []podstep.Step
-	Guards podguard.Guards
+	Steps  []podwebhook.Step
+	Guards podwebhook.Guards
 	// Exempt lists the namespaces that are never sent. Ignore lists the features whose failurePolicy is Ignore.
 	Exempt, Ignore []string
 	// Namespace is the manager's own namespace. It is also in Exempt.
@@ -71,8 +70,8 @@ type Entries struct {
 	kept []string
 	// absent means that there is no configuration, so pods are never sent.
 	absent bool
-	// told holds the channels that Changes returned.
-	told []chan event.GenericEvent
+	// subscribers holds the channels that Changes returned.
+	subscribers []chan event.GenericEvent
 	// awaited records since when pods of a namespace wait until the namespace is sent.
 	awaited map[string]time.Time
 
@@ -101,7 +100,7 @@ type source struct {
 	list    client.ObjectList
 	// namespaces returns the namespaces that an object asks for. Nil means the object's own.
 	namespaces func(client.Object) []string
-	// wants is podstep.Step.Wants.
+	// wants is podwebhook.Step.Wants.
 	wants func(client.Object) string
 	// late is a format string with a verb for namespaces. It warns that their pods are not sent yet.
 	late string
@@ -109,7 +108,7 @@ type source struct {
 
 func (e *Entries) sides() []side {
 	steps, guards := make([]source, 0, len(e.Steps)), make([]source, 0, len(e.Guards))
-	creating := creations(e.Exempt, e.Namespace)
+	creating := creationShape(e.Exempt, e.Namespace)
 	creating.asked = &askers{policy: admissionv1.Ignore}
 	for _, s := range e.Steps {
 		if s.Asks == "" {
@@ -129,9 +128,9 @@ func (e *Entries) sides() []side {
 		guards = append(guards, source{g.Feature, g.Object, g.List, nil, nil, lateGuard})
 	}
 	return []side{
-		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show},
+		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.publish},
 		{
-			shape: guarded(e.Guards, e.Exempt, e.Namespace), config: &admissionv1.ValidatingWebhookConfiguration{}, sources: guards, open: openGuarded,
+			shape: guardedShape(e.Guards, e.Exempt, e.Namespace), config: &admissionv1.ValidatingWebhookConfiguration{}, sources: guards, open: openGuarded,
 			show: func(needs, []string) {}, // No controller asks: an object that guards pods has nothing to wait for.
 		},
 	}
@@ -139,46 +138,46 @@ func (e *Entries) sides() []side {
 
 // Warnings for objects that are admitted before pods are sent for them. The object of lateActive has condition Active.
 const (
-	missed = "the pod webhook does not get the pods of %s yet: pods that are created within the next moments may miss what this object does for good."
+	missed = "the pod webhook does not get the pods of %s yet: pods created in the next moments may permanently miss what this object does for them."
 
 	lateActive = missed + " Wait until its condition Active is True"
 	lateStep   = missed + " Wait a few seconds before creating pods"
-	lateGuard  = "the pod webhook is not asked about the pods of %s yet: it refuses nothing within the next moments"
+	lateGuard  = "the pod webhook is not asked about the pods of %s yet: it rejects nothing in the next moments"
 )
 
-var _ podstep.Opening = &Entries{}
+var _ podwebhook.Opening = &Entries{}
 
-// Sent implements podstep.Opening.
+// Sent implements podwebhook.Opening.
 func (e *Entries) Sent(namespace string) (bool, string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.state.Lock()
 	defer e.state.Unlock()
 	_, open := e.now[namespace]
-	_, all := e.now[podstep.AllNamespaces]
+	_, all := e.now[podwebhook.AllNamespaces]
 	switch exempt := slices.Contains(e.Exempt, namespace); {
 	case (open || all && !exempt) && slices.Contains(e.kept, namespace):
-		return false, fmt.Sprintf("namespaceSelector of the entry for pods in MutatingWebhookConfiguration %s has a term, not ours, that excludes "+
-			"namespace %s: remove it, or let the policy that adds it leave out this configuration", e.Configuration, namespace)
+		return false, fmt.Sprintf("namespaceSelector of the entry for pods in MutatingWebhookConfiguration %s has a term of another writer that excludes "+
+			"namespace %s: remove it, or exclude this configuration from the policy that adds it", e.Configuration, namespace)
 	case open || all && !exempt:
 		return true, ""
 	case exempt:
 		return false, fmt.Sprintf("namespace %s is exempt from the pod webhook (podWebhook.exemptNamespaces of the chart)", namespace)
 	case len(e.Steps) == 0:
-		return false, "the pod webhook is off: set feature gate PodWebhook"
+		return false, "the pod webhook is off: enable feature gate PodWebhook"
 	}
-	if namespace == podstep.AllNamespaces {
+	if namespace == podwebhook.AllNamespaces {
 		return false, "the pod webhook does not get the pods of all namespaces yet"
 	}
 	return false, "the pod webhook does not get the pods of the namespace yet"
 }
 
-// Changes implements podstep.Opening.
+// Changes implements podwebhook.Opening.
 func (e *Entries) Changes() <-chan event.GenericEvent {
 	e.state.Lock()
 	defer e.state.Unlock()
 	c := make(chan event.GenericEvent, 1)
-	e.told = append(e.told, c)
+	e.subscribers = append(e.subscribers, c)
 	return c
 }
 
@@ -225,7 +224,7 @@ func (e *Entries) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	for _, s := range e.sides() {
 		wait, err := e.maintain(ctx, s)
 		errs = errors.Join(errs, err)
-		result.RequeueAfter = report.Sooner(result.RequeueAfter, wait)
+		result.RequeueAfter = timing.Sooner(result.RequeueAfter, wait)
 	}
 	if errs != nil {
 		return ctrl.Result{}, errs
@@ -254,9 +253,9 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 		return 0, fmt.Errorf("get %T %s: %w", config, e.Configuration, err)
 	}
 	webhooks := webhooksOf(config)
-	was := s.sent(webhooks)
+	before := s.sent(webhooks)
 	kept = s.kept(webhooks)
-	seen, err := e.seen(ctx, s)
+	seen, err := e.sentByCache(ctx, s)
 	if err != nil {
 		return 0, err
 	}
@@ -267,26 +266,26 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 			fresh = append(fresh, m)
 		}
 	}
-	planned, err := e.plan(ctx, e.Client, s, webhooks, was, fresh)
-	if _, all := planned.needed[podstep.AllNamespaces]; err == nil && all && planned.webhooks != nil && !equality.Semantic.DeepEqual(planned.webhooks, webhooks) {
+	planned, err := e.plan(ctx, e.Client, s, webhooks, before, fresh)
+	if _, all := planned.needed[podwebhook.AllNamespaces]; err == nil && all && planned.webhooks != nil && !equality.Semantic.DeepEqual(planned.webhooks, webhooks) {
 		// This changes which pods are sent from all namespaces: a cache that lacks an object would exclude its pods.
-		planned, err = e.plan(ctx, e.Live, s, webhooks, was, fresh)
+		planned, err = e.plan(ctx, e.Live, s, webhooks, before, fresh)
 	}
 	if err != nil {
 		return 0, err
 	}
 	if planned.webhooks == nil {
-		show(both(was, seen))
+		show(intersect(before, seen))
 		return 0, nil // The CA bundle's arrival triggers an event.
 	}
 	next, _ := config.DeepCopyObject().(client.Object)
 	setWebhooks(next, planned.webhooks)
-	left, expires := e.keep(s, all, planned.marks, now)
+	left, expires := e.keepMarks(s, all, planned.marks, now)
 	if err := setMarks(next, left); err != nil {
 		return 0, err
 	}
 	if equality.Semantic.DeepEqual(config, next) {
-		show(both(planned.needed, seen)) // An event will follow for what the cache doesn't show yet.
+		show(intersect(planned.needed, seen)) // An event will follow for what the cache doesn't show yet.
 		return expires, nil
 	}
 	content, err := json.Marshal(planned.webhooks)
@@ -295,10 +294,10 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 	}
 	changed := !equality.Semantic.DeepEqual(webhooks, webhooksOf(next))
 	if wait := e.pace.Wait(s.path, string(content), now); changed && wait > 0 {
-		show(both(both(was, planned.needed), seen))
+		show(intersect(intersect(before, planned.needed), seen))
 		return wait, nil
 	}
-	show(both(both(was, planned.needed), seen)) // Namespaces to be closed count as closed from here on.
+	show(intersect(intersect(before, planned.needed), seen)) // Namespaces to be closed count as closed from here on.
 	if err := e.Client.Patch(ctx, next, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsConflict(err) {
 			return 0, nil // The other writer's event is coming.
@@ -308,22 +307,22 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 	var wait time.Duration
 	if log := ctrl.LoggerFrom(ctx).WithValues("webhook", s.path, "count", len(planned.needed)); changed {
 		if wait = e.pace.Wrote(s.path, string(content), now); wait > 0 {
-			log.Info("Wrote the entries for pods back, which another writer changes", "configuration", e.Configuration, "next", wait)
+			log.Info("Restored the entries for pods, which another writer had changed", "configuration", e.Configuration, "next", wait)
 		} else {
-			log.Info("Changed of which namespaces pods are sent to the webhook")
+			log.Info("Changed the namespaces whose pods are sent to the webhook")
 		}
 	}
 	kept = s.kept(webhooksOf(next)) // Another webhook may have changed what we wrote.
-	if seen, err = e.seen(ctx, s); err != nil {
+	if seen, err = e.sentByCache(ctx, s); err != nil {
 		return 0, err
 	}
-	show(both(planned.needed, seen))
-	return report.Sooner(wait, expires), nil
+	show(intersect(planned.needed, seen))
+	return timing.Sooner(wait, expires), nil
 }
 
-// keep returns the marks to keep, and when to check again. Marks of unseen objects stay. Marks of seen objects stay for some seconds, because
-// the caches of other replicas may not show those objects yet.
-func (e *Entries) keep(s side, all, unseen marks, now time.Time) (kept marks, again time.Duration) {
+// keepMarks returns the marks to keep, and when to check again. Marks of unseen objects stay. Marks of seen objects stay for some seconds,
+// because the caches of other replicas may not show those objects yet.
+func (e *Entries) keepMarks(s side, all, unseen marks, now time.Time) (kept marks, again time.Duration) {
 	met := map[types.UID]bool{}
 	for _, m := range all {
 		left := m.Until.Sub(now)
@@ -333,7 +332,7 @@ func (e *Entries) keep(s side, all, unseen marks, now time.Time) (kept marks, ag
 			}
 			met[m.UID] = true
 		}
-		kept, again = append(kept, m), report.Sooner(again, left)
+		kept, again = append(kept, m), timing.Sooner(again, left)
 	}
 	if e.met == nil {
 		e.met = map[string]map[types.UID]bool{}
@@ -342,9 +341,9 @@ func (e *Entries) keep(s side, all, unseen marks, now time.Time) (kept marks, ag
 	return kept, again
 }
 
-// seen returns the namespaces that the cached configuration has sent. The apiserver that feeds the cache applies a configuration when it
-// sends the event, not when it answers the write.
-func (e *Entries) seen(ctx context.Context, s side) (needs, error) {
+// sentByCache returns the namespaces that the cached configuration has sent. The apiserver that feeds the cache applies a configuration when
+// it sends the event, not when it answers the write.
+func (e *Entries) sentByCache(ctx context.Context, s side) (needs, error) {
 	config, err := e.cached(ctx, s)
 	if err != nil || config == nil {
 		return needs{}, err
@@ -413,8 +412,8 @@ func setWebhooks(config client.Object, webhooks []admissionv1.MutatingWebhook) {
 	}
 }
 
-// both returns the intersection of a and b.
-func both(a, b needs) needs {
+// intersect returns the intersection of a and b.
+func intersect(a, b needs) needs {
 	out := needs{}
 	for namespace := range a {
 		if policy, ok := b[namespace]; ok {
@@ -424,15 +423,15 @@ func both(a, b needs) needs {
 	return out
 }
 
-// show changes what Sent answers, and notifies the channels of Changes.
-func (e *Entries) show(now needs, kept []string) {
+// publish changes what Sent answers, and notifies the channels of Changes.
+func (e *Entries) publish(now needs, kept []string) {
 	e.state.Lock()
 	defer e.state.Unlock()
 	if e.now != nil && maps.Equal(e.now, now) && slices.Equal(e.kept, kept) {
 		return
 	}
 	e.now, e.kept = now, kept
-	for _, c := range e.told {
+	for _, c := range e.subscribers {
 		select {
 		case c <- event.GenericEvent{Object: &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: e.Configuration}}}:
 		default: // An unread event covers this one too.
@@ -473,7 +472,7 @@ func (e *Entries) needed(
 			out.add(m.Namespace, e.policy(m.Feature))
 		}
 		switch {
-		case m.Namespace != podstep.AllNamespaces:
+		case m.Namespace != podwebhook.AllNamespaces:
 		case m.Wants == "":
 			wantsAll = true
 		default:
@@ -486,7 +485,7 @@ func (e *Entries) needed(
 			return nil, nil, nil, err
 		}
 		for _, o := range all {
-			for _, m := range s.asks(o) {
+			for _, m := range s.marksOf(o) {
 				add(m)
 				announced = announced.without(m)
 			}
@@ -510,7 +509,7 @@ func (e *Entries) needed(
 		for _, s := range sources {
 			var only []client.ListOption
 			if s.namespaces == nil {
-				if namespace == podstep.AllNamespaces {
+				if namespace == podwebhook.AllNamespaces {
 					continue // None of these objects asks for all namespaces.
 				}
 				only = []client.ListOption{client.InNamespace(namespace), client.Limit(1)}
@@ -519,7 +518,7 @@ func (e *Entries) needed(
 			if err != nil {
 				return nil, nil, nil, err
 			}
-			if slices.ContainsFunc(live, func(o client.Object) bool { return s.asksFor(o, namespace) }) {
+			if slices.ContainsFunc(live, func(o client.Object) bool { return s.wantsNamespace(o, namespace) }) {
 				out.add(namespace, e.policy(s.feature))
 			}
 		}
@@ -534,8 +533,8 @@ func (e *Entries) policy(feature string) admissionv1.FailurePolicyType {
 	return admissionv1.Fail
 }
 
-// asks returns what an object asks for.
-func (s source) asks(o client.Object) []mark {
+// marksOf returns what an object asks for.
+func (s source) marksOf(o client.Object) []mark {
 	namespaces := []string{o.GetNamespace()}
 	if s.namespaces != nil {
 		namespaces = s.namespaces(o)
@@ -543,7 +542,7 @@ func (s source) asks(o client.Object) []mark {
 	out := make([]mark, 0, len(namespaces))
 	for _, namespace := range namespaces {
 		m := mark{Feature: s.feature, Namespace: namespace, UID: o.GetUID()}
-		if namespace == podstep.AllNamespaces && s.wants != nil {
+		if namespace == podwebhook.AllNamespaces && s.wants != nil {
 			if m.Wants = s.wants(o); len(m.Wants) > maxCondition {
 				m.Wants = "" // It would not fit into any match condition.
 			}
@@ -553,9 +552,9 @@ func (s source) asks(o client.Object) []mark {
 	return out
 }
 
-// asksFor reports whether an object asks for a namespace.
-func (s source) asksFor(o client.Object, namespace string) bool {
-	return slices.ContainsFunc(s.asks(o), func(m mark) bool { return m.Namespace == namespace })
+// wantsNamespace reports whether an object asks for a namespace.
+func (s source) wantsNamespace(o client.Object, namespace string) bool {
+	return slices.ContainsFunc(s.marksOf(o), func(m mark) bool { return m.Namespace == namespace })
 }
 
 // objects lists the objects of a source.
@@ -577,4 +576,4 @@ func objects(ctx context.Context, r client.Reader, s source, opts ...client.List
 	return out, err
 }
 
-var errNoList = errors.New("its List is no list of objects")
+var errNoList = errors.New("its List is not a list of objects")

@@ -22,8 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // configured returns the configuration as left by the chart and the certificate controller.
@@ -90,7 +89,7 @@ func newWorld(objects ...client.Object) *world {
 	ignored := step("Optional", nil)
 	ignored.Object, ignored.List = &corev1.Secret{}, &corev1.SecretList{}
 	w.entries = &Entries{
-		Client: cache, Live: w.WithWatch, Configuration: "flotilla-member", Steps: []podstep.Step{step("Needed", nil), ignored},
+		Client: cache, Live: w.WithWatch, Configuration: "flotilla-member", Steps: []podwebhook.Step{step("Needed", nil), ignored},
 		Exempt: []string{"kube-system", "flotilla-system"}, Ignore: []string{"Optional"},
 		Namespace: "flotilla-system", Clock: w.clock,
 	}
@@ -132,15 +131,15 @@ func TestEntriesFollowTheObjects(t *testing.T) {
 		objects []client.Object
 		want    map[string][]string
 	}{
-		{name: "without an object there is no entry", want: map[string][]string{}},
+		{name: "no entry without an object", want: map[string][]string{}},
 		{name: "a namespace with an object is sent", objects: []client.Object{object("shop", "a"), object("shop", "b"), object("bank", "a")}, want: map[string][]string{EntryFail: {"bank", "shop"}}},
-		{name: "one whose object may be left out has the other entry", objects: []client.Object{optional("shop")}, want: map[string][]string{EntryIgnore: {"shop"}}},
+		{name: "a namespace whose object may be skipped has the other entry", objects: []client.Object{optional("shop")}, want: map[string][]string{EntryIgnore: {"shop"}}},
 		{
-			name:    "with both, the one that must not be left out decides, and no pod is sent twice",
+			name:    "an object that must not be skipped decides, and no pod is sent twice",
 			objects: []client.Object{optional("shop"), object("shop", "a"), optional("bank")},
 			want:    map[string][]string{EntryFail: {"shop"}, EntryIgnore: {"bank"}},
 		},
-		{name: "exempt namespaces never are", objects: []client.Object{object("kube-system", "a"), object("flotilla-system", "a")}, want: map[string][]string{}},
+		{name: "exempt namespaces are never sent", objects: []client.Object{object("kube-system", "a"), object("flotilla-system", "a")}, want: map[string][]string{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -149,8 +148,8 @@ func TestEntriesFollowTheObjects(t *testing.T) {
 			require.Equal(t, tc.want, w.open(t))
 			for _, namespace := range []string{"shop", "bank", "kube-system"} {
 				open := false
-				for _, of := range tc.want {
-					for _, n := range of {
+				for _, list := range tc.want {
+					for _, n := range list {
 						open = open || n == namespace
 					}
 				}
@@ -187,15 +186,15 @@ func TestEntriesFollowClusterScopedObjects(t *testing.T) {
 		want     map[string]metav1.LabelSelectorRequirement
 	}{
 		{
-			name: "one that asks for a namespace", objects: []client.Object{wide("shop"), object("bank", "a"), wide("kube-system")},
+			name: "an object for one namespace", objects: []client.Object{wide("shop"), object("bank", "a"), wide("kube-system")},
 			want: map[string]metav1.LabelSelectorRequirement{EntryFail: in("bank", "shop")},
 		},
 		{
-			name: "one that asks for all stands for the others", objects: []client.Object{wide("*"), wide("shop"), object("bank", "a"), optional("farm")},
+			name: "an object for all namespaces covers the others", objects: []client.Object{wide("*"), wide("shop"), object("bank", "a"), optional("farm")},
 			want: map[string]metav1.LabelSelectorRequirement{EntryFail: not(), EntryIgnore: in("farm")},
 		},
 		{
-			name: "one that asks for all and may be left out leaves others to those that may not", optional: true,
+			name: "an object for all namespaces that may be skipped leaves others their own entry", optional: true,
 			objects: []client.Object{wide("*"), object("bank", "a"), optional("farm")},
 			want:    map[string]metav1.LabelSelectorRequirement{EntryFail: in("bank"), EntryIgnore: not("bank")},
 		},
@@ -218,7 +217,7 @@ func TestEntriesFollowClusterScopedObjects(t *testing.T) {
 			require.Equal(t, tc.want, got)
 			require.NoError(t, w.reconcile(t))
 			require.Equal(t, 1, w.writes, "the same is not written again")
-			_, all := w.entries.now[podstep.AllNamespaces]
+			_, all := w.entries.now[podwebhook.AllNamespaces]
 			require.Equal(t, all, w.sent("one-to-come"))
 			require.False(t, w.sent("kube-system"))
 
@@ -243,7 +242,7 @@ func TestAttack27OnlyWantedPodsAreSentFromAllNamespaces(t *testing.T) {
 	s.Object, s.List = &corev1.Node{}, &corev1.NodeList{}
 	s.Namespaces = func(o client.Object) []string { return []string{o.GetAnnotations()["for"]} }
 	s.Wants = func(o client.Object) string { return "'" + o.GetName() + "' == 'a'" }
-	w.entries.Steps = append(w.entries.Steps, s, podstep.Step{Feature: "Asked", Asks: "asks"})
+	w.entries.Steps = append(w.entries.Steps, s, podwebhook.Step{Feature: "Asked", Asks: "asks"})
 	conditionOf := func(entry string) string {
 		for _, h := range w.config(t).Webhooks {
 			if h.Name == entry {
@@ -255,13 +254,13 @@ func TestAttack27OnlyWantedPodsAreSentFromAllNamespaces(t *testing.T) {
 	}
 	condition := func() string { return conditionOf(EntryFail) }
 	require.NoError(t, w.reconcile(t))
-	require.Equal(t, "!(("+podstep.NotOfTheNode+" && ('n-*' == 'a')) || asks)", conditionOf(EntryIgnore),
+	require.Equal(t, "!(("+podwebhook.NotOfTheNode+" && ('n-*' == 'a')) || asks)", conditionOf(EntryIgnore),
 		"pods that may be created without a replica are, and none is sent twice")
-	require.Equal(t, "request.namespace in ['shop'] || ("+podstep.NotOfTheNode+" && ('n-*' == 'a')) || asks", condition())
+	require.Equal(t, "request.namespace in ['shop'] || ("+podwebhook.NotOfTheNode+" && ('n-*' == 'a')) || asks", condition())
 	written := w.writes
 	w.hidden = true
 	require.NoError(t, w.reconcile(t))
-	require.Equal(t, written, w.writes, "a cache that lacks an object takes nothing away")
+	require.Equal(t, written, w.writes, "a cache that lacks an object removes nothing")
 	w.hidden = false
 
 	more := wide("*")
@@ -273,7 +272,7 @@ func TestAttack27OnlyWantedPodsAreSentFromAllNamespaces(t *testing.T) {
 	more.Name, more.ResourceVersion = strings.Repeat("x", maxCondition), ""
 	require.NoError(t, w.Create(t.Context(), more))
 	require.NoError(t, w.reconcile(t))
-	require.Equal(t, "request.namespace in ['shop'] || ("+podstep.NotOfTheNode+") || asks", condition(), "selectors that are too long")
+	require.Equal(t, "request.namespace in ['shop'] || ("+podwebhook.NotOfTheNode+") || asks", condition(), "selectors that are too long")
 
 	require.NoError(t, w.Delete(t.Context(), wide("*")))
 	more.Name = "more"
@@ -296,12 +295,12 @@ func TestPodsThatAskAreSentFromNamespacesWithoutObjects(t *testing.T) {
 	}{
 		{name: "without any object", out: []string{"flotilla-system", "kube-system"}, policy: admissionv1.Fail},
 		{
-			name: "namespaces that are sent are left out", objects: []client.Object{object("shop", "a"), optional("bank"), object("kube-system", "a")},
+			name: "namespaces that are sent anyway are excluded", objects: []client.Object{object("shop", "a"), optional("bank"), object("kube-system", "a")},
 			out: []string{"bank", "flotilla-system", "kube-system", "shop"}, policy: admissionv1.Fail,
 		},
-		{name: "where all are sent, no more are", objects: []client.Object{wide("*")}},
-		{name: "steps that may be left out", ignore: []string{"Asked", "AskedToo"}, out: []string{"flotilla-system", "kube-system"}, policy: admissionv1.Ignore},
-		{name: "of two, the one that must not be left out decides", ignore: []string{"Asked"}, out: []string{"flotilla-system", "kube-system"}, policy: admissionv1.Fail},
+		{name: "no entry if all pods are sent", objects: []client.Object{wide("*")}},
+		{name: "steps that may be skipped", ignore: []string{"Asked", "AskedToo"}, out: []string{"flotilla-system", "kube-system"}, policy: admissionv1.Ignore},
+		{name: "the step that must not be skipped decides", ignore: []string{"Asked"}, out: []string{"flotilla-system", "kube-system"}, policy: admissionv1.Fail},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -309,7 +308,7 @@ func TestPodsThatAskAreSentFromNamespacesWithoutObjects(t *testing.T) {
 			all := step("Wide", nil)
 			all.Object, all.List = &corev1.Node{}, &corev1.NodeList{}
 			all.Namespaces = func(o client.Object) []string { return []string{o.GetAnnotations()["for"]} }
-			w.entries.Steps = append(w.entries.Steps, all, podstep.Step{Feature: "Asked", Asks: "a"}, podstep.Step{Feature: "AskedToo", Asks: "b"})
+			w.entries.Steps = append(w.entries.Steps, all, podwebhook.Step{Feature: "Asked", Asks: "a"}, podwebhook.Step{Feature: "AskedToo", Asks: "b"})
 			w.entries.Ignore = append(w.entries.Ignore, tc.ignore...)
 			require.NoError(t, w.reconcile(t))
 			hooks := w.config(t).Webhooks
@@ -323,7 +322,7 @@ func TestPodsThatAskAreSentFromNamespacesWithoutObjects(t *testing.T) {
 				require.Equal(t, []admissionv1.MatchCondition{{Name: "asks", Expression: "a || b"}}, h.MatchConditions)
 				require.Equal(t, tc.policy, *h.FailurePolicy)
 				require.Equal(t, AskedPath, *h.ClientConfig.Service.Path)
-				require.False(t, w.sent("elsewhere"), "no object has an effect by it")
+				require.False(t, w.sent("elsewhere"), "no object becomes active by it")
 			}
 			require.NoError(t, w.reconcile(t))
 			require.Equal(t, 1, w.writes, "the same is not written again")
@@ -340,9 +339,9 @@ func TestEntriesOfGuardsFollowTheirObjects(t *testing.T) {
 	guards := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-member"}}
 	setWebhooks(guards, configured("CA").Webhooks)
 	w := newWorld(object("shop", "a"), object("kube-system", "a"), optional("bank"), configured("CA"), guards)
-	needed, ignored := active(allOperations(), nil), active(podguard.Gates{podguard.Delete: ""}, nil)
+	needed, ignored := active(allOperations(), nil), active(podwebhook.Gates{podwebhook.Delete: ""}, nil)
 	ignored.Feature, ignored.Object, ignored.List = "Optional", &corev1.Secret{}, &corev1.SecretList{}
-	w.entries.Steps, w.entries.Guards = nil, podguard.Guards{needed, ignored}
+	w.entries.Steps, w.entries.Guards = nil, podwebhook.Guards{needed, ignored}
 	read := func() []admissionv1.ValidatingWebhook {
 		c := &admissionv1.ValidatingWebhookConfiguration{}
 		require.NoError(t, w.Get(t.Context(), client.ObjectKey{Name: "flotilla-member"}, c))
@@ -351,14 +350,14 @@ func TestEntriesOfGuardsFollowTheirObjects(t *testing.T) {
 	require.NoError(t, w.reconcile(t))
 	require.Equal(t, 1, w.writes)
 	require.Empty(t, w.open(t), "new pods are not sent")
-	is := read()
-	require.Empty(t, cmp.Diff(guards.Webhooks[0], is[0]), "entries of the chart stay")
-	require.Len(t, is, 3)
+	current := read()
+	require.Empty(t, cmp.Diff(guards.Webhooks[0], current[0]), "entries of the chart stay")
+	require.Len(t, current, 3)
 	for i, want := range []struct {
 		name, namespace string
 		policy          admissionv1.FailurePolicyType
 	}{{GuardFail, "shop", admissionv1.Fail}, {GuardIgnore, "bank", admissionv1.Ignore}} {
-		e := is[i+1]
+		e := current[i+1]
 		require.Equal(t, want.name, e.Name)
 		require.Equal(t, want.policy, *e.FailurePolicy)
 		require.Equal(t, []string{want.namespace}, e.NamespaceSelector.MatchExpressions[0].Values)
@@ -382,14 +381,14 @@ func TestAnEntryCallsWhoTheOthersCall(t *testing.T) {
 	require.Equal(t, "/mutate-pod", *e.ClientConfig.Service.Path)
 	require.Equal(t, "flotilla-member", e.ClientConfig.Service.Name)
 	require.Equal(t, int32(443), *e.ClientConfig.Service.Port)
-	require.Equal(t, "CA", string(e.ClientConfig.CABundle), "it is called with a certificate from the start")
+	require.Equal(t, "CA", string(e.ClientConfig.CABundle), "the entry has a certificate from the start")
 	require.Equal(t, int32(7), *e.TimeoutSeconds)
 	require.Equal(t, admissionv1.Fail, *e.FailurePolicy)
 	require.Equal(t, []admissionv1.OperationType{admissionv1.Create}, e.Rules[0].Operations)
 	require.Equal(t, []string{"pods"}, e.Rules[0].Resources)
 	require.Equal(t, "/mutate-apps-kruise-io-cloneset", *w.config(t).Webhooks[0].ClientConfig.Service.Path)
 	outside := admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443/mutate-apps-kruise-io-cloneset"), CABundle: []byte("CA")}
-	require.Equal(t, "https://127.0.0.1:9443/mutate-pod", *creations(nil, "").address(outside).URL)
+	require.Equal(t, "https://127.0.0.1:9443/mutate-pod", *creationShape(nil, "").address(outside).URL)
 }
 
 func TestWithoutACABundleNothingIsOpened(t *testing.T) {
@@ -411,7 +410,7 @@ func TestANamespaceIsClosedOnlyIfTheApiserverConfirmsIt(t *testing.T) {
 	require.NoError(t, w.Delete(t.Context(), object("shop", "a")))
 	require.NoError(t, w.reconcile(t))
 	require.False(t, w.sent("shop"))
-	require.Len(t, w.config(t).Webhooks, 1, "no pod is sent any more")
+	require.Len(t, w.config(t).Webhooks, 1, "no pod is sent any longer")
 }
 
 func TestWhatRemovesAnEntryIsRepaired(t *testing.T) {
@@ -441,30 +440,30 @@ func TestExclusionsOfOthersStay(t *testing.T) {
 		written int // How often the entry is written back.
 		blind   string
 	}{
-		{name: "after ours", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+		{name: "an exclusion after ours is kept", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
 			return append(has, aks...)
 		}), want: append([]metav1.LabelSelectorRequirement{shop}, aks...)},
-		{name: "before ours", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+		{name: "an exclusion before ours is kept", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
 			return append(slices.Clone(gke), has...)
 		}), want: append(slices.Clone(gke), shop)},
-		{name: "of a namespace that is sent", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+		{name: "an exclusion of a sent namespace is kept", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
 			return append(has, metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"shop"}})
 		}), want: []metav1.LabelSelectorRequirement{shop, {Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"shop"}}}, blind: "excludes namespace shop"},
-		{name: "and what selects some only does not", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+		{name: "a term that selects only some namespaces is removed", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
 			return append(has, append(aks, metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpExists})...)
 		}), want: append([]metav1.LabelSelectorRequirement{shop}, aks...), written: 1},
-		{name: "nor a second term of names", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+		{name: "a second term with names is removed", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
 			return append(has, metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{"bank"}})
 		}), want: []metav1.LabelSelectorRequirement{shop}, written: 1},
-		{name: "nor one that has no names", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+		{name: "a term without names is removed", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
 			return append(has, metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpDoesNotExist})
 		}), want: []metav1.LabelSelectorRequirement{shop}, written: 1},
-		{name: "nor labels", add: func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector.MatchLabels = map[string]string{"a": "b"} }, want: []metav1.LabelSelectorRequirement{shop}, written: 1},
-		{name: "nor labels of pods", add: func(w *admissionv1.MutatingWebhook) {
+		{name: "labels are removed", add: func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector.MatchLabels = map[string]string{"a": "b"} }, want: []metav1.LabelSelectorRequirement{shop}, written: 1},
+		{name: "pod labels are removed", add: func(w *admissionv1.MutatingWebhook) {
 			w.ObjectSelector = &metav1.LabelSelector{MatchExpressions: aks}
 		}, want: []metav1.LabelSelectorRequirement{shop}, written: 1},
-		{name: "nor another failurePolicy", add: func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = new(admissionv1.Ignore) }, want: []metav1.LabelSelectorRequirement{shop}, written: 1},
-		{name: "nor all namespaces", add: func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = nil }, want: []metav1.LabelSelectorRequirement{shop}, written: 1},
+		{name: "another failurePolicy is reverted", add: func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = new(admissionv1.Ignore) }, want: []metav1.LabelSelectorRequirement{shop}, written: 1},
+		{name: "a missing namespaceSelector is restored", add: func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = nil }, want: []metav1.LabelSelectorRequirement{shop}, written: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -477,11 +476,11 @@ func TestExclusionsOfOthersStay(t *testing.T) {
 				require.NoError(t, w.reconcile(t))
 			}
 			require.Equal(t, 1+tc.written, w.writes)
-			is := w.config(t).Webhooks[1]
-			require.Equal(t, tc.want, is.NamespaceSelector.MatchExpressions)
-			require.Empty(t, is.NamespaceSelector.MatchLabels)
-			require.Equal(t, &metav1.LabelSelector{}, is.ObjectSelector)
-			require.Equal(t, admissionv1.Fail, *is.FailurePolicy)
+			current := w.config(t).Webhooks[1]
+			require.Equal(t, tc.want, current.NamespaceSelector.MatchExpressions)
+			require.Empty(t, current.NamespaceSelector.MatchLabels)
+			require.Equal(t, &metav1.LabelSelector{}, current.ObjectSelector)
+			require.Equal(t, admissionv1.Fail, *current.FailurePolicy)
 			sent, why := w.entries.Sent("shop")
 			require.Equal(t, tc.blind == "", sent)
 			require.Contains(t, why, tc.blind)
@@ -501,7 +500,7 @@ func TestExclusionsOfOthersStay(t *testing.T) {
 			require.NoError(t, all.Delete(t.Context(), wide("*")))
 			require.NoError(t, all.Create(t.Context(), object("shop", "a")))
 			require.NoError(t, all.reconcile(t))
-			require.Equal(t, tc.want, all.config(t).Webhooks[1].NamespaceSelector.MatchExpressions, "and back")
+			require.Equal(t, tc.want, all.config(t).Webhooks[1].NamespaceSelector.MatchExpressions, "and reverted")
 		})
 	}
 }
@@ -532,7 +531,7 @@ func TestAWriterWhoDoesNotAgreeIsWrittenBackLessAndLess(t *testing.T) {
 	result, err := w.entries.Reconcile(t.Context(), ctrl.Request{})
 	require.NoError(t, err)
 	require.Positive(t, result.RequeueAfter, "no event is needed")
-	require.False(t, w.sent("shop"), "it is not said that pods are sent")
+	require.False(t, w.sent("shop"), "pods don't count as sent")
 	written := w.writes
 	require.NoError(t, w.Create(t.Context(), object("bank", "a")))
 	require.NoError(t, w.reconcile(t))
@@ -568,12 +567,12 @@ func TestANewLeaderGoesOnWhereTheFormerOneEnded(t *testing.T) {
 				Exempt: w.entries.Exempt, Ignore: w.entries.Ignore,
 			}
 			w.entries = next
-			require.False(t, w.sent("shop"), "it does not know yet")
+			require.False(t, w.sent("shop"), "nothing is known yet")
 			changes := next.Changes()
 			require.NoError(t, w.reconcile(t))
 			require.True(t, w.sent("shop"))
 			require.Equal(t, 1, w.writes)
-			require.Len(t, changes, 1, "who asked too early is told")
+			require.Len(t, changes, 1, "early callers are notified")
 		})
 	}
 }
@@ -593,7 +592,7 @@ func TestAWriteThatFailsOpensNothing(t *testing.T) {
 			require.NoError(t, w.Create(t.Context(), object("bank", "a")))
 			w.answer = func() error { return tc.answer }
 			require.ErrorIs(t, w.reconcile(t), tc.want)
-			require.True(t, w.sent("shop"), "it is open before and after")
+			require.True(t, w.sent("shop"), "the namespace is open before and after")
 			require.False(t, w.sent("bank"))
 			w.answer = nil
 			require.NoError(t, w.reconcile(t))
@@ -617,7 +616,7 @@ func TestWithTheGateOffEntriesAreRemoved(t *testing.T) {
 	require.NoError(t, w.reconcile(t))
 	require.Empty(t, w.open(t))
 	_, why := w.entries.Sent("shop")
-	require.Contains(t, why, "set feature gate PodWebhook")
+	require.Contains(t, why, "enable feature gate PodWebhook")
 	_, why = w.entries.Sent("kube-system")
 	require.Contains(t, why, "namespace kube-system is exempt")
 }

@@ -20,8 +20,9 @@ import (
 	"github.com/flotilla-io/flotilla/member/pod/sidecarset"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
@@ -42,7 +43,7 @@ func TestThePodsOfAReleaseGetTheirSidecars(t *testing.T) {
 	kind := appsv1beta1.GroupVersion.WithKind("SidecarSet")
 	s.Run(t, "sidecars-under-test", kind, func(mgr ctrl.Manager) {
 		injector := &sidecarset.Injector{Namespace: own, Clock: clock.RealClock{}}
-		steps := []podstep.Step{injector.Step()}
+		steps := []podwebhook.Step{injector.Step()}
 		entries := &admission.Entries{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: "mutate-sidecarset-" + site, Steps: steps,
 			Exempt: []string{own}, Namespace: own, Patience: 9 * time.Second, // The webhook's timeout is 10 s.
@@ -56,8 +57,8 @@ func TestThePodsOfAReleaseGetTheirSidecars(t *testing.T) {
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.SidecarSet]{
 			Object: &appsv1beta1.SidecarSet{}, Defaulter: w, Validator: w, Admitted: entries.Ask,
 		}))
-		require.NoError(t, sidecarset.Setup(mgr, sidecarset.Options{Clock: clock.RealClock{}, Namespace: own, Opening: entries}))
-		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{Options: podcontrol.Options{Clock: clock.RealClock{}, Awaiting: entries}}))
+		require.NoError(t, sidecarset.Setup(mgr, sidecarset.Options{Options: control.Options{Clock: clock.RealClock{}}, Namespace: own, Opening: entries}))
+		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{Options: podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}, Awaiting: entries}}))
 	})
 	var namespaces []string
 	for range 20 {
@@ -89,7 +90,7 @@ func TestThePodsOfAReleaseGetTheirSidecars(t *testing.T) {
 		require.Empty(t, warned)
 		require.NoError(t, user.Create(t.Context(), pod))
 		require.NoError(t, user.Create(t.Context(), set))
-		require.True(t, injected(pod), "the pod that was created when the SidecarSet was")
+		require.True(t, injected(pod), "the pod that was created together with the SidecarSet")
 	}
 	for _, namespace := range namespaces {
 		var list corev1.PodList

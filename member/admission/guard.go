@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // GuardPath is the path of the webhook that judges requests. Source: OpenKruise.
@@ -34,7 +34,7 @@ type Guard struct {
 	// has already answered.
 	Live client.Reader
 	// Guards are called in this order. The first refusal is the answer.
-	Guards podguard.Guards
+	Guards podwebhook.Guards
 	// Ignore lists the features whose requests are allowed rather than failed if their guard fails.
 	Ignore []string
 	// Decoder decodes pods.
@@ -50,52 +50,52 @@ func (g *Guard) Handle(ctx context.Context, req admission.Request) admission.Res
 	r, err := g.request(ctx, req)
 	switch {
 	case errors.Is(err, errUnread):
-		return failed(podguard.Evict, err)
+		return failureResponse(podwebhook.Evict, err)
 	case err != nil:
 		return admission.Errored(http.StatusBadRequest, err)
 	case r == nil:
 		return admission.Allowed("")
 	}
 	log := ctrl.LoggerFrom(ctx)
-	for _, of := range g.Guards {
-		if !of.Judges(r.Operation) {
+	for _, guard := range g.Guards {
+		if !guard.Judges(r.Operation) {
 			continue
 		}
-		refusal, err := check(ctx, of, *r)
-		answers.WithLabelValues(of.Feature, string(r.Operation), answerOf(refusal, err)).Inc()
+		refusal, err := check(ctx, guard, *r)
+		answers.WithLabelValues(guard.Feature, string(r.Operation), answerOf(refusal, err)).Inc()
 		switch {
-		case err != nil && slices.Contains(g.Ignore, of.Feature):
-			log.Error(err, "Let a request go ahead without a guard", "guard", of.Feature)
+		case err != nil && slices.Contains(g.Ignore, guard.Feature):
+			log.Error(err, "Let a request go ahead without a guard", "guard", guard.Feature)
 		case err != nil:
-			return failed(r.Operation, fmt.Errorf("%s: %w", of.Feature, err))
+			return failureResponse(r.Operation, fmt.Errorf("%s: %w", guard.Feature, err))
 		case refusal != nil:
-			log.V(1).Info("Refused a request", "guard", of.Feature, "operation", r.Operation, "reason", refusal.Message)
-			return refused(r, refusal)
+			log.V(1).Info("Refused a request", "guard", guard.Feature, "operation", r.Operation, "reason", refusal.Message)
+			return refusalResponse(r, refusal)
 		}
 	}
 	return admission.Allowed("")
 }
 
 // request returns the request, or nil if no guard needs to judge it.
-func (g *Guard) request(ctx context.Context, req admission.Request) (*podguard.Request, error) {
+func (g *Guard) request(ctx context.Context, req admission.Request) (*podwebhook.Request, error) {
 	if req.Resource.Group != "" || req.Resource.Resource != "pods" {
 		return nil, nil
 	}
-	r := &podguard.Request{DryRun: req.DryRun != nil && *req.DryRun, User: req.UserInfo}
+	r := &podwebhook.Request{DryRun: req.DryRun != nil && *req.DryRun, User: req.UserInfo}
 	var err error
 	switch {
 	case req.Operation == admissionv1.Delete && req.SubResource == "":
-		r.Operation = podguard.Delete
+		r.Operation = podwebhook.Delete
 		r.Old, err = g.decode(req.Namespace, req.OldObject.Raw)
 	case req.Operation == admissionv1.Create && req.SubResource == "eviction":
-		r.Operation = podguard.Evict
-		err = g.evicted(ctx, req, r)
+		r.Operation = podwebhook.Evict
+		err = g.completeEviction(ctx, req, r)
 	case req.Operation == admissionv1.Update && (req.SubResource == "" || req.SubResource == "resize"):
 		if r.Old, err = g.decode(req.Namespace, req.OldObject.Raw); err == nil {
 			r.New, err = g.decode(req.Namespace, req.Object.Raw)
 		}
 		if err == nil {
-			r.Operation = podguard.OperationOf(r.Old, r.New)
+			r.Operation = podwebhook.OperationOf(r.Old, r.New)
 		}
 	}
 	if err != nil || r.Operation == "" || r.Old == nil || r.Old.DeletionTimestamp != nil {
@@ -116,10 +116,10 @@ func (g *Guard) decode(namespace string, raw []byte) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// evicted completes the request for an eviction, which contains only the pod's name and delete options, in any version of the kind. It is
-// also a dry run if only those options say so, as kubectl drain --dry-run=server sends it. If the eviction is meant for another pod with that
-// name, or the pod doesn't exist, the apiserver itself rejects it, and r gets no pod.
-func (g *Guard) evicted(ctx context.Context, req admission.Request, r *podguard.Request) error {
+// completeEviction completes the request for an eviction, which contains only the pod's name and delete options, in any version of the kind.
+// It is also a dry run if only those options say so, as kubectl drain --dry-run=server sends it. If the eviction is meant for another pod with
+// that name, or the pod doesn't exist, the apiserver itself rejects it, and r gets no pod.
+func (g *Guard) completeEviction(ctx context.Context, req admission.Request, r *podwebhook.Request) error {
 	var eviction policyv1.Eviction
 	if err := json.Unmarshal(req.Object.Raw, &eviction); err != nil {
 		return fmt.Errorf("read the eviction: %w", err)
@@ -142,14 +142,14 @@ func (g *Guard) evicted(ctx context.Context, req admission.Request, r *podguard.
 var errUnread = errors.New("can't read pod")
 
 // check calls one guard. It turns a panic into an error.
-func check(ctx context.Context, of podguard.Active, r podguard.Request) (refusal *podguard.Refusal, err error) {
-	defer contain(ctx, &err)
-	return of.Judge.Check(ctx, r)
+func check(ctx context.Context, guard podwebhook.Active, r podwebhook.Request) (refusal *podwebhook.Refusal, err error) {
+	defer recoverPanic(ctx, &err)
+	return guard.Judge.Check(ctx, r)
 }
 
-// refused returns the answer to a request that must not proceed now. Evictions are answered as by a PodDisruptionBudget, so that kubectl
-// drain and autoscalers retry. Every answer has the same cause, by which our own controllers recognize it.
-func refused(r *podguard.Request, refusal *podguard.Refusal) admission.Response {
+// refusalResponse returns the answer to a request that must not proceed now. Evictions are answered as by a PodDisruptionBudget, so that
+// kubectl drain and autoscalers retry. Every answer has the same cause, by which our own controllers recognize it.
+func refusalResponse(r *podwebhook.Request, refusal *podwebhook.Refusal) admission.Response {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: refusal.Message,
 		Details: &metav1.StatusDetails{
@@ -157,16 +157,17 @@ func refused(r *podguard.Request, refusal *podguard.Refusal) admission.Response 
 			Causes: []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: refusal.Cause}},
 		},
 	}
-	if r.Operation == podguard.Evict {
+	if r.Operation == podwebhook.Evict {
 		status.Code, status.Reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests
 		status.Details.RetryAfterSeconds = wholeSeconds(refusal.RetryAfter)
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }
 
-// failed returns the answer to a request that a guard failed to judge. Eviction clients retry only after a 429, here after one second.
-func failed(o podguard.Operation, err error) admission.Response {
-	if o != podguard.Evict {
+// failureResponse returns the answer to a request that a guard failed to judge. Eviction clients retry only after a 429, here after one
+// second.
+func failureResponse(o podwebhook.Operation, err error) admission.Response {
+	if o != podwebhook.Evict {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	status := apierrors.NewTooManyRequests(err.Error(), 1).Status()

@@ -23,19 +23,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // answering is a judge that records each request and always gives the same answer.
 type answering struct {
-	refusal *podguard.Refusal
+	refusal *podwebhook.Refusal
 	err     error
 	panics  bool
-	asked   *[]podguard.Request
+	asked   *[]podwebhook.Request
 }
 
-// Check implements podguard.Judge.
-func (a answering) Check(_ context.Context, r podguard.Request) (*podguard.Refusal, error) {
+// Check implements podwebhook.Judge.
+func (a answering) Check(_ context.Context, r podwebhook.Request) (*podwebhook.Refusal, error) {
 	if a.asked != nil {
 		*a.asked = append(*a.asked, r)
 	}
@@ -45,32 +45,32 @@ func (a answering) Check(_ context.Context, r podguard.Request) (*podguard.Refus
 	return a.refusal, a.err
 }
 
-// Forecast implements podguard.Judge.
-func (a answering) Forecast(_ context.Context, r []podguard.Request) ([]*podguard.Refusal, error) {
-	return make([]*podguard.Refusal, len(r)), nil
+// Forecast implements podwebhook.Judge.
+func (a answering) Forecast(_ context.Context, r []podwebhook.Request) ([]*podwebhook.Refusal, error) {
+	return make([]*podwebhook.Refusal, len(r)), nil
 }
 
-func allOperations() podguard.Gates {
-	return podguard.Gates{podguard.Delete: "", podguard.Evict: "", podguard.Update: "", podguard.Resize: ""}
+func allOperations() podwebhook.Gates {
+	return podwebhook.Gates{podwebhook.Delete: "", podwebhook.Evict: "", podwebhook.Update: "", podwebhook.Resize: ""}
 }
 
 // active returns the guard One for ConfigMaps, with this judge.
-func active(gates podguard.Gates, j podguard.Judge) podguard.Active {
-	return podguard.Active{
-		Guard: podguard.Guard{Feature: "One", Gates: gates, Object: &corev1.ConfigMap{}, List: &corev1.ConfigMapList{}}, Judge: j,
+func active(gates podwebhook.Gates, j podwebhook.Judge) podwebhook.Active {
+	return podwebhook.Active{
+		Guard: podwebhook.Guard{Feature: "One", Gates: gates, Object: &corev1.ConfigMap{}, List: &corev1.ConfigMapList{}}, Judge: j,
 	}
 }
 
-func guard(of ...podguard.Active) *Guard {
+func guard(guards ...podwebhook.Active) *Guard {
 	reader := fake.NewClientBuilder().WithObjects(pod()).Build()
 	return &Guard{
-		Live: reader, Guards: of, Decoder: admission.NewDecoder(clientgoscheme.Scheme),
+		Live: reader, Guards: guards, Decoder: admission.NewDecoder(clientgoscheme.Scheme),
 		Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
 	}
 }
 
 // requested returns the request for an operation on the pod, as an apiserver sends it.
-func requested(t *testing.T, o podguard.Operation, change func(*corev1.Pod)) admission.Request {
+func requested(t *testing.T, o podwebhook.Operation, change func(*corev1.Pod)) admission.Request {
 	t.Helper()
 	raw := func(p any) runtime.RawExtension {
 		data, err := json.Marshal(p)
@@ -80,20 +80,20 @@ func requested(t *testing.T, o podguard.Operation, change func(*corev1.Pod)) adm
 	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "u", Namespace: "shop", Name: "web-0", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 	}}
-	was, is := pod(), pod()
+	before, after := pod(), pod()
 	if change != nil {
-		change(is)
+		change(after)
 	}
 	switch o {
-	case podguard.Delete:
-		req.Operation, req.Name, req.OldObject = admissionv1.Delete, "", raw(was) // The request for a collection has no name.
-	case podguard.Evict:
+	case podwebhook.Delete:
+		req.Operation, req.Name, req.OldObject = admissionv1.Delete, "", raw(before) // The request for a collection has no name.
+	case podwebhook.Evict:
 		req.Operation, req.SubResource = admissionv1.Create, "eviction"
 		req.Object = raw(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}})
-	case podguard.Update:
-		req.Operation, req.OldObject, req.Object = admissionv1.Update, raw(was), raw(is)
-	case podguard.Resize:
-		req.Operation, req.SubResource, req.OldObject, req.Object = admissionv1.Update, "resize", raw(was), raw(is)
+	case podwebhook.Update:
+		req.Operation, req.OldObject, req.Object = admissionv1.Update, raw(before), raw(after)
+	case podwebhook.Resize:
+		req.Operation, req.SubResource, req.OldObject, req.Object = admissionv1.Update, "resize", raw(before), raw(after)
 	}
 	return req
 }
@@ -102,22 +102,22 @@ func newImage(p *corev1.Pod) { p.Spec.Containers[0].Image = "app:2" }
 
 func TestARefusal(t *testing.T) {
 	t.Parallel()
-	refusal := &podguard.Refusal{
+	refusal := &podwebhook.Refusal{
 		Message: "budget web allows none", Cause: "The budget web needs 3 available pods and has 3 currently", RetryAfter: 1500 * time.Millisecond,
 	}
-	for o, want := range map[podguard.Operation]struct {
+	for o, want := range map[podwebhook.Operation]struct {
 		change func(*corev1.Pod)
 		code   int32
 		reason metav1.StatusReason
 		after  int32
 	}{
-		podguard.Delete: {code: http.StatusForbidden, reason: metav1.StatusReasonForbidden},
-		podguard.Evict:  {code: http.StatusTooManyRequests, reason: metav1.StatusReasonTooManyRequests, after: 2},
-		podguard.Update: {code: http.StatusForbidden, reason: metav1.StatusReasonForbidden, change: newImage},
+		podwebhook.Delete: {code: http.StatusForbidden, reason: metav1.StatusReasonForbidden},
+		podwebhook.Evict:  {code: http.StatusTooManyRequests, reason: metav1.StatusReasonTooManyRequests, after: 2},
+		podwebhook.Update: {code: http.StatusForbidden, reason: metav1.StatusReasonForbidden, change: newImage},
 	} {
 		t.Run(string(o), func(t *testing.T) {
 			t.Parallel()
-			var asked []podguard.Request
+			var asked []podwebhook.Request
 			resp := guard(active(allOperations(), answering{refusal: refusal, asked: &asked})).Handle(t.Context(), requested(t, o, want.change))
 			require.False(t, resp.Allowed)
 			require.Equal(t, want.code, resp.Result.Code)
@@ -136,50 +136,50 @@ func TestARefusal(t *testing.T) {
 
 func TestWhatGuardsAreAsked(t *testing.T) {
 	t.Parallel()
-	deleted := requested(t, podguard.Delete, nil)
+	deleted := requested(t, podwebhook.Delete, nil)
 	raw := pod()
 	raw.DeletionTimestamp, raw.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"a/b"}
 	data, err := json.Marshal(raw)
 	require.NoError(t, err)
 	deleted.OldObject.Raw = data
-	static := requested(t, podguard.Delete, nil)
+	static := requested(t, podwebhook.Delete, nil)
 	mirror := pod()
 	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 	static.OldObject.Raw, err = json.Marshal(mirror)
 	require.NoError(t, err)
-	elsewhere := requested(t, podguard.Update, newImage)
+	elsewhere := requested(t, podwebhook.Update, newImage)
 	elsewhere.SubResource = "ephemeralcontainers"
-	gone := requested(t, podguard.Evict, nil)
+	gone := requested(t, podwebhook.Evict, nil)
 	gone.Name = "web-9"
-	dry := requested(t, podguard.Evict, nil)
+	dry := requested(t, podwebhook.Evict, nil)
 	dry.DryRun = new(true)
-	other := requested(t, podguard.Delete, nil)
+	other := requested(t, podwebhook.Delete, nil)
 	other.Resource.Resource = "services"
-	refuses := answering{refusal: &podguard.Refusal{}}
+	refuses := answering{refusal: &podwebhook.Refusal{}}
 	for _, tc := range []struct {
 		name   string
-		guards []podguard.Active
+		guards []podwebhook.Active
 		req    admission.Request
 		asked  int
 		dry    bool
 	}{
-		{name: "a delete", req: requested(t, podguard.Delete, nil), asked: 1},
+		{name: "a delete", req: requested(t, podwebhook.Delete, nil), asked: 1},
 		{name: "a dry run", req: dry, asked: 1, dry: true},
-		{name: "a resize that changes nothing", req: requested(t, podguard.Resize, nil)},
-		{name: "an update of a label", req: requested(t, podguard.Update, func(p *corev1.Pod) { p.Labels["a"] = "b" })},
+		{name: "a resize that changes nothing", req: requested(t, podwebhook.Resize, nil)},
+		{name: "an update of a label", req: requested(t, podwebhook.Update, func(p *corev1.Pod) { p.Labels["a"] = "b" })},
 		{name: "a pod that is being deleted", req: deleted},
 		{name: "a static pod", req: static},
 		{name: "another subresource", req: elsewhere},
 		{name: "another resource", req: other},
 		{name: "the eviction of a pod that is gone", req: gone},
-		{name: "an operation that it does not judge", req: requested(t, podguard.Evict, nil), guards: []podguard.Active{active(podguard.Gates{podguard.Delete: ""}, refuses)}},
+		{name: "an operation that the guard does not judge", req: requested(t, podwebhook.Evict, nil), guards: []podwebhook.Active{active(podwebhook.Gates{podwebhook.Delete: ""}, refuses)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			var asked []podguard.Request
+			var asked []podwebhook.Request
 			guards := tc.guards
 			if guards == nil {
-				guards = []podguard.Active{active(allOperations(), answering{asked: &asked})}
+				guards = []podwebhook.Active{active(allOperations(), answering{asked: &asked})}
 			}
 			require.True(t, guard(guards...).Handle(t.Context(), tc.req).Allowed)
 			require.Len(t, asked, tc.asked)
@@ -193,21 +193,21 @@ func TestWhatGuardsAreAsked(t *testing.T) {
 func TestAGuardThatFails(t *testing.T) {
 	t.Parallel()
 	fails, panics := answering{err: errors.New("no index")}, answering{panics: true}
-	bad := requested(t, podguard.Delete, nil)
+	bad := requested(t, podwebhook.Delete, nil)
 	bad.OldObject.Raw = []byte(`{"kind":"Pod","apiVersion":"v1","spec":7}`)
 	for _, tc := range []struct {
 		name    string
-		judge   podguard.Judge
+		judge   podwebhook.Judge
 		ignored bool
 		req     admission.Request
 		code    int32
 		says    string
 	}{
-		{name: "a delete fails", judge: fails, req: requested(t, podguard.Delete, nil), code: http.StatusInternalServerError, says: "One: no index"},
-		{name: "an eviction is tried again", judge: fails, req: requested(t, podguard.Evict, nil), code: http.StatusTooManyRequests, says: "One: no index"},
-		{name: "a panic fails", judge: panics, req: requested(t, podguard.Update, newImage), code: http.StatusInternalServerError, says: "One: panic: nil map"},
-		{name: "a request goes ahead without one that may be left out", judge: fails, ignored: true, req: requested(t, podguard.Delete, nil), code: http.StatusOK},
-		{name: "what is no pod is a bad request", judge: fails, req: bad, code: http.StatusBadRequest, says: "read the pod"},
+		{name: "a delete fails", judge: fails, req: requested(t, podwebhook.Delete, nil), code: http.StatusInternalServerError, says: "One: no index"},
+		{name: "an eviction is retried", judge: fails, req: requested(t, podwebhook.Evict, nil), code: http.StatusTooManyRequests, says: "One: no index"},
+		{name: "a panic fails", judge: panics, req: requested(t, podwebhook.Update, newImage), code: http.StatusInternalServerError, says: "One: panic: nil map"},
+		{name: "a request proceeds without a guard that may be skipped", judge: fails, ignored: true, req: requested(t, podwebhook.Delete, nil), code: http.StatusOK},
+		{name: "an object that is not a pod is a bad request", judge: fails, req: bad, code: http.StatusBadRequest, says: "read the pod"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -226,7 +226,7 @@ func TestAGuardThatFails(t *testing.T) {
 func TestAnEvictionIsJudgedByThePodThatThereIs(t *testing.T) {
 	t.Parallel()
 	evict := func(change func(*metav1.DeleteOptions)) admission.Request {
-		req := requested(t, podguard.Evict, nil)
+		req := requested(t, podwebhook.Evict, nil)
 		eviction := policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}, DeleteOptions: &metav1.DeleteOptions{}}
 		change(eviction.DeleteOptions)
 		data, err := json.Marshal(eviction)
@@ -241,17 +241,17 @@ func TestAnEvictionIsJudgedByThePodThatThereIs(t *testing.T) {
 		dry    bool
 	}{
 		{name: "this pod", change: func(o *metav1.DeleteOptions) { o.Preconditions = metav1.NewUIDPreconditions("is") }, asked: 1},
-		{name: "any pod of the name", change: func(o *metav1.DeleteOptions) { o.Preconditions = &metav1.Preconditions{} }, asked: 1},
-		{name: "its former pod, which the apiserver refuses", change: func(o *metav1.DeleteOptions) { o.Preconditions = metav1.NewUIDPreconditions("was") }},
+		{name: "any pod with the name", change: func(o *metav1.DeleteOptions) { o.Preconditions = &metav1.Preconditions{} }, asked: 1},
+		{name: "an earlier pod, which the apiserver refuses", change: func(o *metav1.DeleteOptions) { o.Preconditions = metav1.NewUIDPreconditions("was") }},
 		{name: "a dry run by the options of its deletion", change: func(o *metav1.DeleteOptions) { o.DryRun = []string{metav1.DryRunAll} }, asked: 1, dry: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			is := pod()
-			is.UID = "is"
-			var asked []podguard.Request
+			current := pod()
+			current.UID = "is"
+			var asked []podwebhook.Request
 			g := guard(active(allOperations(), answering{asked: &asked}))
-			g.Live = fake.NewClientBuilder().WithObjects(is).Build()
+			g.Live = fake.NewClientBuilder().WithObjects(current).Build()
 			require.True(t, g.Handle(t.Context(), evict(tc.change)).Allowed)
 			require.Len(t, asked, tc.asked)
 			for _, r := range asked {
@@ -266,24 +266,24 @@ func TestAnEvictionIsJudgedByThePodThatThereIs(t *testing.T) {
 			return errors.New("boom")
 		},
 	})
-	require.EqualValues(t, http.StatusTooManyRequests, g.Handle(t.Context(), requested(t, podguard.Evict, nil)).Result.Code, "it is tried again")
+	require.EqualValues(t, http.StatusTooManyRequests, g.Handle(t.Context(), requested(t, podwebhook.Evict, nil)).Result.Code, "the request is retried")
 }
 
 func TestRequestsAreSentThatSomeGuardJudges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		gates podguard.Gates
+		gates podwebhook.Gates
 		want  []string
 	}{
-		"deletes and evictions": {podguard.Gates{podguard.Delete: "", podguard.Evict: ""}, []string{"DELETE pods", "CREATE pods/eviction"}},
-		"updates":               {podguard.Gates{podguard.Update: ""}, []string{"UPDATE pods", "UPDATE pods/resize"}},
-		"resizes":               {podguard.Gates{podguard.Resize: ""}, []string{"UPDATE pods", "UPDATE pods/resize"}},
+		"deletes and evictions": {podwebhook.Gates{podwebhook.Delete: "", podwebhook.Evict: ""}, []string{"DELETE pods", "CREATE pods/eviction"}},
+		"updates":               {podwebhook.Gates{podwebhook.Update: ""}, []string{"UPDATE pods", "UPDATE pods/resize"}},
+		"resizes":               {podwebhook.Gates{podwebhook.Resize: ""}, []string{"UPDATE pods", "UPDATE pods/resize"}},
 		"all":                   {allOperations(), []string{"DELETE UPDATE pods", "CREATE pods/eviction", "UPDATE pods/resize"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, r := range guarded(podguard.Guards{active(tc.gates, nil)}, nil, "").rules {
+			for _, r := range guardedShape(podwebhook.Guards{active(tc.gates, nil)}, nil, "").rules {
 				got = append(got, strings.Trim(fmt.Sprint(r.Operations), "[]")+" "+r.Resources[0])
 			}
 			require.Equal(t, tc.want, got)

@@ -31,7 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
@@ -44,8 +44,8 @@ type recording struct {
 	asked []string
 }
 
-// Check implements podguard.Judge.
-func (j *recording) Check(_ context.Context, r podguard.Request) (*podguard.Refusal, error) {
+// Check implements podwebhook.Judge.
+func (j *recording) Check(_ context.Context, r podwebhook.Request) (*podwebhook.Refusal, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	line := fmt.Sprintf("%s %s/%s by %s", r.Operation, r.Old.Namespace, r.Old.Name, r.User.Username)
@@ -54,14 +54,14 @@ func (j *recording) Check(_ context.Context, r podguard.Request) (*podguard.Refu
 	}
 	j.asked = append(j.asked, line)
 	if r.Old.Labels["refuse"] == "yes" {
-		return &podguard.Refusal{Message: "budget web allows none", Cause: "The budget web needs 1 pod and has 1", RetryAfter: 10 * time.Second}, nil
+		return &podwebhook.Refusal{Message: "budget web allows none", Cause: "The budget web needs 1 pod and has 1", RetryAfter: 10 * time.Second}, nil
 	}
 	return nil, nil
 }
 
-// Forecast implements podguard.Judge.
-func (j *recording) Forecast(_ context.Context, r []podguard.Request) ([]*podguard.Refusal, error) {
-	return make([]*podguard.Refusal, len(r)), nil
+// Forecast implements podwebhook.Judge.
+func (j *recording) Forecast(_ context.Context, r []podwebhook.Request) ([]*podwebhook.Refusal, error) {
+	return make([]*podwebhook.Refusal, len(r)), nil
 }
 
 // of returns the recorded requests for a pod.
@@ -100,7 +100,7 @@ func start(t *testing.T) *site {
 	prefix, _, _ := strings.Cut(s.namespace, "-")
 	s.configuration = "validate-poddisruptionbudget-" + prefix
 	s.Run(t, "guard-under-test", kind, func(mgr ctrl.Manager) {
-		guards := podguard.Guards{{Guard: podguard.Guard{
+		guards := podwebhook.Guards{{Guard: podwebhook.Guard{
 			Feature: "Budget", Gates: allOperations(), Object: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
 		}, Judge: s.judge}}
 		entries := &Entries{
@@ -214,7 +214,7 @@ func TestIntegrationGuard(t *testing.T) {
 	require.Empty(t, s.judge.of(s.namespace, "early"))
 	pdb := s.guard(t)
 
-	t.Run("a refused eviction is answered as a native budget does", func(t *testing.T) {
+	t.Run("a refused eviction is answered like by a PodDisruptionBudget", func(t *testing.T) {
 		s.pod(t, "evicted", refuse)
 		status, header := s.evict(t, "evicted")
 		require.EqualValues(t, http.StatusTooManyRequests, status.Code)
@@ -223,16 +223,16 @@ func TestIntegrationGuard(t *testing.T) {
 		require.EqualValues(t, 10, status.Details.RetryAfterSeconds)
 		require.Equal(t, "10", header.Get("Retry-After"))
 		require.Equal(t, []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The budget web needs 1 pod and has 1"}}, status.Details.Causes)
-		require.True(t, apierrors.IsTooManyRequests(&apierrors.StatusError{ErrStatus: *status}), "kubectl drain goes on trying")
+		require.True(t, apierrors.IsTooManyRequests(&apierrors.StatusError{ErrStatus: *status}), "kubectl drain keeps retrying")
 		require.NoError(t, s.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "evicted"}, &corev1.Pod{}))
 	})
-	t.Run("an eviction that is allowed goes ahead", func(t *testing.T) {
+	t.Run("an allowed eviction proceeds", func(t *testing.T) {
 		s.pod(t, "leaves", nil)
 		status, _ := s.evict(t, "leaves")
 		require.EqualValues(t, http.StatusCreated, status.Code)
 		require.Equal(t, []string{"EVICT"}, s.judge.of(s.namespace, "leaves"))
 	})
-	t.Run("a dry run may be one by the options of the deletion alone, and in the former version of the API", func(t *testing.T) {
+	t.Run("a dry run may be set in the delete options alone, and in the old API version", func(t *testing.T) {
 		s.pod(t, "stays", nil)
 		for _, version := range []string{"policy/v1", "policy/v1beta1"} {
 			status, _ := s.post(t, "/api/v1/namespaces/"+s.namespace+"/pods/stays/eviction", &policyv1.Eviction{
@@ -266,7 +266,7 @@ func TestIntegrationGuard(t *testing.T) {
 		require.True(t, apierrors.IsForbidden(s.Delete(t.Context(), p, client.DryRunAll)))
 		require.Equal(t, []string{"DELETE", "DELETE", "UPDATE", "UPDATE", "RESIZE", "DELETE as a dry run"}, s.judge.of(s.namespace, "kept"))
 	})
-	t.Run("nothing is sent of pods that are being deleted or have ended, and of static ones", func(t *testing.T) {
+	t.Run("requests for terminating, ended and static pods are not sent", func(t *testing.T) {
 		going := s.pod(t, "going", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/wait"} })
 		require.NoError(t, s.Delete(t.Context(), going))
 		require.NoError(t, s.Get(t.Context(), client.ObjectKeyFromObject(going), going))
@@ -337,13 +337,13 @@ func TestIntegrationOtherWritersOfTheConfiguration(t *testing.T) {
 		w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions, excluded...)
 		loosen(w)
 	})
-	require.Eventually(t, strict, testenv.Long, testenv.Poll, "what may not be is written back")
-	require.Equal(t, excluded, entry(nil).NamespaceSelector.MatchExpressions[1:], "what only excludes stays")
+	require.Eventually(t, strict, testenv.Long, testenv.Poll, "forbidden changes are reverted")
+	require.Equal(t, excluded, entry(nil).NamespaceSelector.MatchExpressions[1:], "exclusions stay")
 
 	entry(loosen)
-	require.Eventually(t, strict, testenv.Long, testenv.Poll, "the first time at once")
+	require.Eventually(t, strict, testenv.Long, testenv.Poll, "the first change is reverted at once")
 	entry(loosen)
-	require.Never(t, strict, 2*time.Second, testenv.Poll, "and then later: nobody's clock goes on")
+	require.Never(t, strict, 2*time.Second, testenv.Poll, "the next change is reverted later: the clock stands still")
 	s.clock.SetTime(s.clock.Now().Add(time.Second))
 	require.Eventually(t, strict, testenv.Long, testenv.Poll)
 	require.Equal(t, excluded, entry(nil).NamespaceSelector.MatchExpressions[1:])

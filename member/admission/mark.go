@@ -21,8 +21,8 @@ import (
 type mark struct {
 	// Feature is the feature of a step or guard.
 	Feature string `json:"feature"`
-	// Namespace is the namespace whose pods are asked for, or podstep.AllNamespaces. In the latter case Wants says which pods, as in
-	// podstep.Step.Wants.
+	// Namespace is the namespace whose pods are asked for, or podwebhook.AllNamespaces. In the latter case Wants says which pods, as in
+	// podwebhook.Step.Wants.
 	Namespace string `json:"namespace"`
 	Wants     string `json:"wants,omitempty"`
 	// UID is the object's UID.
@@ -47,9 +47,9 @@ const (
 
 var errTooManyMarks = errors.New("too many objects are being admitted at once")
 
-// same reports whether two marks ask for the same.
-func (m mark) same(of mark) bool {
-	return m.Feature == of.Feature && m.Namespace == of.Namespace && m.Wants == of.Wants
+// asksSame reports whether two marks ask for the same.
+func (m mark) asksSame(other mark) bool {
+	return m.Feature == other.Feature && m.Namespace == other.Namespace && m.Wants == other.Wants
 }
 
 // marks are the marks in a configuration.
@@ -92,21 +92,21 @@ func setMarks(config client.Object, all marks) error {
 
 // without returns the marks except the one of an existing object that asks for the same.
 func (all marks) without(seen mark) marks {
-	is := func(m mark) bool { return m.UID == seen.UID && m.same(seen) }
-	if !slices.ContainsFunc(all, is) {
+	isSeen := func(m mark) bool { return m.UID == seen.UID && m.asksSame(seen) }
+	if !slices.ContainsFunc(all, isSeen) {
 		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), is)
+	return slices.DeleteFunc(slices.Clone(all), isSeen)
 }
 
 // with returns the marks with m added, replacing one that asks for the same. So several objects created at once, or one that is rejected
 // again and again, take up only one mark.
 func (all marks) with(m mark) marks {
-	out := slices.DeleteFunc(slices.Clone(all), m.same)
+	out := slices.DeleteFunc(slices.Clone(all), m.asksSame)
 	return append(out, m)
 }
 
-// fresh reports whether a mark that asks for the same was written just now. It covers another object too.
-func (all marks) fresh(of mark, now time.Time) bool {
-	return slices.ContainsFunc(all, func(m mark) bool { return m.same(of) && m.Until.After(now.Add(markLasts-markPace)) })
+// hasFresh reports whether a mark that asks for the same was written just now. It covers another object too.
+func (all marks) hasFresh(wanted mark, now time.Time) bool {
+	return slices.ContainsFunc(all, func(m mark) bool { return m.asksSame(wanted) && m.Until.After(now.Add(markLasts-markPace)) })
 }

@@ -3,8 +3,8 @@ package admission
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // Values of the label result.
@@ -69,7 +69,7 @@ func resultOf(o Outcome) string {
 	return resultUnchanged
 }
 
-func answerOf(r *podguard.Refusal, err error) string {
+func answerOf(r *podwebhook.Refusal, err error) string {
 	switch {
 	case err != nil:
 		return resultFailed

@@ -10,8 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // Names of the entries. The first one for each webhook is OpenKruise's.
@@ -28,7 +27,7 @@ const (
 	GuardIgnore = "vpod-ignore.kb.io"
 )
 
-// needs maps the namespaces whose pods must be sent, or podstep.AllNamespaces, to what happens to their requests if the webhook fails.
+// needs maps the namespaces whose pods must be sent, or podwebhook.AllNamespaces, to what happens to their requests if the webhook fails.
 type needs map[string]admissionv1.FailurePolicyType
 
 // add adds a namespace. One feature that must not be skipped decides for all.
@@ -66,35 +65,35 @@ type askers struct {
 	policy admissionv1.FailurePolicyType
 }
 
-// creations returns the shape for the creation of pods.
-func creations(exempt []string, own string) shape {
+// creationShape returns the shape for the creation of pods.
+func creationShape(exempt []string, own string) shape {
 	return shape{
 		fail: EntryFail, ignore: EntryIgnore, path: Path, exempt: exempt, own: own,
 		rules: []admissionv1.RuleWithOperations{rule("pods", admissionv1.Create)},
 	}
 }
 
-// guarded returns the shape for the requests that some guard judges.
-func guarded(guards podguard.Guards, exempt []string, own string) shape {
-	judged := func(o podguard.Operation) bool {
-		return slices.ContainsFunc(guards, func(g podguard.Active) bool { return g.Judges(o) })
+// guardedShape returns the shape for the requests that some guard judges.
+func guardedShape(guards podwebhook.Guards, exempt []string, own string) shape {
+	judged := func(o podwebhook.Operation) bool {
+		return slices.ContainsFunc(guards, func(g podwebhook.Active) bool { return g.Judges(o) })
 	}
 	s := shape{
 		fail: GuardFail, ignore: GuardIgnore, path: GuardPath,
 		conditions: conditions(), exempt: exempt, own: own,
 	}
-	var of []admissionv1.OperationType
-	if judged(podguard.Delete) {
-		of = append(of, admissionv1.Delete)
+	var operations []admissionv1.OperationType
+	if judged(podwebhook.Delete) {
+		operations = append(operations, admissionv1.Delete)
 	}
-	changes := judged(podguard.Update) || judged(podguard.Resize) // A resize that restarts a container is an update.
+	changes := judged(podwebhook.Update) || judged(podwebhook.Resize) // A resize that restarts a container is an update.
 	if changes {
-		of = append(of, admissionv1.Update)
+		operations = append(operations, admissionv1.Update)
 	}
-	if len(of) > 0 {
-		s.rules = append(s.rules, rule("pods", of...))
+	if len(operations) > 0 {
+		s.rules = append(s.rules, rule("pods", operations...))
 	}
-	if judged(podguard.Evict) {
+	if judged(podwebhook.Evict) {
 		s.rules = append(s.rules, rule("pods/eviction", admissionv1.Create))
 	}
 	if changes {
@@ -140,11 +139,11 @@ func (s shape) sent(webhooks []admissionv1.MutatingWebhook) needs {
 		if !s.owns(w) || w.Name == EntryAsked {
 			continue
 		}
-		switch which := s.names(w); {
+		switch which := s.namespaceTerm(w); {
 		case which == nil:
 		case which.Operator == metav1.LabelSelectorOpNotIn:
-			out.add(podstep.AllNamespaces, policyOf(w))
-			for _, namespace := range named(w) {
+			out.add(podwebhook.AllNamespaces, policyOf(w))
+			for _, namespace := range namedNamespaces(w) {
 				out.add(namespace, policyOf(w))
 			}
 		default:
@@ -164,12 +163,12 @@ func (s shape) kept(webhooks []admissionv1.MutatingWebhook) []string {
 		if !s.owns(w) || w.Name == EntryAsked {
 			continue
 		}
-		which := s.names(w)
+		which := s.namespaceTerm(w)
 		if which == nil {
 			continue
 		}
 		for _, e := range w.NamespaceSelector.MatchExpressions {
-			if e.Key != metadataName || !s.others(e) {
+			if e.Key != metadataName || !s.isForeignTerm(e) {
 				continue
 			}
 			for _, namespace := range e.Values {
@@ -183,22 +182,22 @@ func (s shape) kept(webhooks []admissionv1.MutatingWebhook) []string {
 	return slices.Compact(out)
 }
 
-// names returns the term of an entry that lists the namespaces that we want, or nil.
-func (s shape) names(w *admissionv1.MutatingWebhook) *metav1.LabelSelectorRequirement {
+// namespaceTerm returns the term of an entry that lists the namespaces that we want, or nil.
+func (s shape) namespaceTerm(w *admissionv1.MutatingWebhook) *metav1.LabelSelectorRequirement {
 	if w.NamespaceSelector == nil {
 		return nil
 	}
 	for i := range w.NamespaceSelector.MatchExpressions {
-		if e := &w.NamespaceSelector.MatchExpressions[i]; s.ours(*e) {
+		if e := &w.NamespaceSelector.MatchExpressions[i]; s.isOurTerm(*e) {
 			return e
 		}
 	}
 	return nil
 }
 
-// ours reports whether a term of a namespaceSelector was written by this manager or an earlier one: it selects by name, and never includes
-// the manager's own namespace.
-func (s shape) ours(e metav1.LabelSelectorRequirement) bool {
+// isOurTerm reports whether a term of a namespaceSelector was written by this manager or an earlier one: it selects by name, and never
+// includes the manager's own namespace.
+func (s shape) isOurTerm(e metav1.LabelSelectorRequirement) bool {
 	if e.Key != metadataName {
 		return false
 	}
@@ -206,13 +205,13 @@ func (s shape) ours(e metav1.LabelSelectorRequirement) bool {
 		e.Operator == metav1.LabelSelectorOpNotIn && (s.own == "" || slices.Contains(e.Values, s.own))
 }
 
-// others reports whether a term is an exclusion added by another writer, such as a cluster provider for the namespaces that it runs itself.
-// Such a term is kept: it only removes namespaces, by labels that tenants can't set. Terms that select only some namespaces are not kept, and
-// neither are terms about pods, whose labels tenants can set.
-func (s shape) others(e metav1.LabelSelectorRequirement) bool {
+// isForeignTerm reports whether a term is an exclusion added by another writer, such as a cluster provider for the namespaces that it runs
+// itself. Such a term is kept: it only removes namespaces, by labels that tenants can't set. Terms that select only some namespaces are not
+// kept, and neither are terms about pods, whose labels tenants can set.
+func (s shape) isForeignTerm(e metav1.LabelSelectorRequirement) bool {
 	switch e.Operator {
 	case metav1.LabelSelectorOpNotIn:
-		return !s.ours(e)
+		return !s.isOurTerm(e)
 	case metav1.LabelSelectorOpDoesNotExist:
 		return e.Key != metadataName // Every namespace has it.
 	case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpExists:
@@ -227,9 +226,9 @@ func (s shape) selector(has *metav1.LabelSelector, which metav1.LabelSelectorReq
 	if has != nil {
 		for _, e := range has.MatchExpressions { // Keep the order, so that a correct entry compares equal.
 			switch {
-			case s.others(e):
+			case s.isForeignTerm(e):
 				out.MatchExpressions = append(out.MatchExpressions, e)
-			case !placed && s.ours(e):
+			case !placed && s.isOurTerm(e):
 				out.MatchExpressions = append(out.MatchExpressions, which)
 				placed = true
 			}
@@ -272,7 +271,7 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 		name   string
 		policy admissionv1.FailurePolicyType
 	}{{s.fail, admissionv1.Fail}, {s.ignore, admissionv1.Ignore}} {
-		which := s.which(needed, e.policy)
+		which := s.namespacesWith(needed, e.policy)
 		if which == nil {
 			continue
 		}
@@ -280,14 +279,14 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 			return nil
 		}
 		from := s
-		if all, ok := needed[podstep.AllNamespaces]; ok && all == e.policy {
+		if all, ok := needed[podwebhook.AllNamespaces]; ok && all == e.policy {
 			from.conditions = append(slices.Clone(s.conditions), s.fromAnywhere(needed, all))
 		} else if ok && all == admissionv1.Fail {
 			from.conditions = append(slices.Clone(s.conditions), s.notFromAnywhere())
 		}
 		out = append(out, from.entry(e.name, e.policy, sibling, *which))
 	}
-	if _, all := needed[podstep.AllNamespaces]; all || s.asked == nil || len(s.asked.asks) == 0 {
+	if _, all := needed[podwebhook.AllNamespaces]; all || s.asked == nil || len(s.asked.asks) == 0 {
 		return out
 	}
 	if sibling == nil {
@@ -304,8 +303,8 @@ const maxCondition = 8 << 10
 // replica may need the node.
 func (s shape) fromAnywhere(needed needs, policy admissionv1.FailurePolicyType) admissionv1.MatchCondition {
 	var names []string
-	for namespace, of := range needed {
-		if namespace != podstep.AllNamespaces && of == policy {
+	for namespace, wanted := range needed {
+		if namespace != podwebhook.AllNamespaces && wanted == policy {
 			names = append(names, "'"+namespace+"'")
 		}
 	}
@@ -324,7 +323,7 @@ func (s shape) notFromAnywhere() admissionv1.MatchCondition {
 
 // wantedAnywhere returns the expression for pods that are sent from any namespace.
 func (s shape) wantedAnywhere() string {
-	wanted := podstep.NotOfTheNode
+	wanted := podwebhook.NotOfTheNode
 	if some := strings.Join(s.wanted, " || "); some != "" && len(some) <= maxCondition {
 		wanted += " && (" + some + ")"
 	}
@@ -335,7 +334,7 @@ func (s shape) wantedAnywhere() string {
 	return strings.Join(or, " || ")
 }
 
-// fromAnywhere writes these around the names of namespaces with objects. named reads them.
+// fromAnywhere writes these around the names of namespaces with objects. namedNamespaces reads them.
 const (
 	wantedCondition = "wanted"
 	namesFrom       = "request.namespace in ["
@@ -343,8 +342,8 @@ const (
 	namesTo         = "]"
 )
 
-// named returns the namespaces with objects that are named in an entry for all namespaces.
-func named(w *admissionv1.MutatingWebhook) []string {
+// namedNamespaces returns the namespaces with objects that are named in an entry for all namespaces.
+func namedNamespaces(w *admissionv1.MutatingWebhook) []string {
 	list, some := strings.CutPrefix(wantedBy(w), namesFrom)
 	list, _, ends := strings.Cut(list, namesTo)
 	if !some || !ends {
@@ -369,16 +368,16 @@ func wantedBy(w *admissionv1.MutatingWebhook) string {
 
 // covers reports whether the entries send the pods that a mark is for.
 func (s shape) covers(webhooks []admissionv1.MutatingWebhook, m mark) bool {
-	if _, open := s.sent(webhooks)[m.Namespace]; !open || m.Namespace != podstep.AllNamespaces {
+	if _, open := s.sent(webhooks)[m.Namespace]; !open || m.Namespace != podwebhook.AllNamespaces {
 		return open
 	}
 	for i := range webhooks {
 		w := &webhooks[i]
-		if which := s.names(w); !s.owns(w) || w.Name == EntryAsked || which == nil || which.Operator != metav1.LabelSelectorOpNotIn {
+		if which := s.namespaceTerm(w); !s.owns(w) || w.Name == EntryAsked || which == nil || which.Operator != metav1.LabelSelectorOpNotIn {
 			continue
 		}
 		wanted := wantedBy(w)
-		if strings.Contains(wanted, "("+podstep.NotOfTheNode+")") || m.Wants != "" && strings.Contains(wanted, m.Wants) {
+		if strings.Contains(wanted, "("+podwebhook.NotOfTheNode+")") || m.Wants != "" && strings.Contains(wanted, m.Wants) {
 			return true
 		}
 	}
@@ -396,17 +395,18 @@ func (s shape) entryAsked(sibling *admissionv1.MutatingWebhook, needed needs) ad
 	})
 }
 
-// which returns the namespaces for the entry with a failurePolicy, or nil if there are none. A namespace is in both entries only if there is
-// an object for all namespaces whose pods must be sent. Then the match conditions divide the pods between the entries.
-func (s shape) which(needed needs, policy admissionv1.FailurePolicyType) *metav1.LabelSelectorRequirement {
-	all, isAll := needed[podstep.AllNamespaces]
+// namespacesWith returns the namespaces for the entry with a failurePolicy, or nil if there are none. A namespace is in both entries only if
+// there is an object for all namespaces whose pods must be sent. Then the match conditions divide the pods between the entries.
+func (s shape) namespacesWith(needed needs, policy admissionv1.FailurePolicyType) *metav1.LabelSelectorRequirement {
+	all, isAll := needed[podwebhook.AllNamespaces]
 	out := &metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpIn}
 	if isAll && all == policy {
 		out.Operator, out.Values = metav1.LabelSelectorOpNotIn, slices.Clone(s.exempt)
 	}
-	for namespace, of := range needed {
-		named := namespace != podstep.AllNamespaces
-		if out.Operator == metav1.LabelSelectorOpIn && named && of == policy || out.Operator == metav1.LabelSelectorOpNotIn && named && of != policy && of == admissionv1.Fail {
+	for namespace, wanted := range needed {
+		named := namespace != podwebhook.AllNamespaces
+		if out.Operator == metav1.LabelSelectorOpIn && named && wanted == policy ||
+			out.Operator == metav1.LabelSelectorOpNotIn && named && wanted != policy && wanted == admissionv1.Fail {
 			out.Values = append(out.Values, namespace)
 		}
 	}

@@ -20,24 +20,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
-// facts is a podstep.Facts backed by a function.
+// facts is a podwebhook.Facts backed by a function.
 type facts func(*corev1.Pod) string
 
 func (c facts) Change(p *corev1.Pod) string { return c(p) }
 
 // step returns a step whose facts are f.
-func step(feature string, f podstep.Facts) podstep.Step {
-	return podstep.Step{
+func step(feature string, f podwebhook.Facts) podwebhook.Step {
+	return podwebhook.Step{
 		Feature: feature, Object: &corev1.ConfigMap{}, List: &corev1.ConfigMapList{},
-		Observe: func(context.Context, client.Reader, *corev1.Pod) (podstep.Facts, error) { return f, nil },
+		Observe: func(context.Context, client.Reader, *corev1.Pod) (podwebhook.Facts, error) { return f, nil },
 	}
 }
 
 // labels returns a step that sets a label.
-func labels(feature, key, value string) podstep.Step {
+func labels(feature, key, value string) podwebhook.Step {
 	return step(feature, facts(func(p *corev1.Pod) string {
 		if p.Labels == nil {
 			p.Labels = map[string]string{}
@@ -48,25 +48,25 @@ func labels(feature, key, value string) podstep.Step {
 }
 
 // fails returns the step One, whose facts can't be read.
-func fails() podstep.Step {
+func fails() podwebhook.Step {
 	s := step("One", nil)
-	s.Observe = func(context.Context, client.Reader, *corev1.Pod) (podstep.Facts, error) {
+	s.Observe = func(context.Context, client.Reader, *corev1.Pod) (podwebhook.Facts, error) {
 		return nil, errors.New("no index")
 	}
 	return s
 }
 
 // panics returns steps that panic in Observe and in Change.
-func panics(feature string) podstep.Step {
+func panics(feature string) podwebhook.Step {
 	return step(feature, facts(func(p *corev1.Pod) string {
 		p.Labels["half"] = "done"
 		panic("out of range")
 	}))
 }
 
-func panicsEarly(feature string) podstep.Step {
+func panicsEarly(feature string) podwebhook.Step {
 	s := step(feature, nil)
-	s.Observe = func(context.Context, client.Reader, *corev1.Pod) (podstep.Facts, error) { panic("nil map") }
+	s.Observe = func(context.Context, client.Reader, *corev1.Pod) (podwebhook.Facts, error) { panic("nil map") }
 	return s
 }
 
@@ -82,27 +82,27 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
-		steps []podstep.Step
+		steps []podwebhook.Step
 		want  map[string]string
 		out   []Outcome
 	}{
-		{name: "without steps a pod stays as it is", want: map[string]string{"app": "web"}, out: []Outcome{}},
+		{name: "a pod stays unchanged without steps", want: map[string]string{"app": "web"}, out: []Outcome{}},
 		{
 			name: "a later step sees what an earlier one has set", want: map[string]string{"app": "web", "a": "2"},
-			steps: []podstep.Step{labels("One", "a", "1"), labels("Two", "a", "2")},
+			steps: []podwebhook.Step{labels("One", "a", "1"), labels("Two", "a", "2")},
 			out:   []Outcome{{Feature: "One", Changed: true, Why: "set a"}, {Feature: "Two", Changed: true, Why: "set a"}},
 		},
 		{
 			name: "a step that does not concern the pod says why", want: map[string]string{"app": "web"},
-			steps: []podstep.Step{step("One", podstep.Nothing("no controller"))}, out: []Outcome{{Feature: "One", Why: "no controller"}},
+			steps: []podwebhook.Step{step("One", podwebhook.Nothing("no controller"))}, out: []Outcome{{Feature: "One", Why: "no controller"}},
 		},
 		{
-			name: "what is set already is no change", want: map[string]string{"app": "web"},
-			steps: []podstep.Step{labels("One", "app", "web")}, out: []Outcome{{Feature: "One", Why: "set app"}},
+			name: "a value that is set already is not a change", want: map[string]string{"app": "web"},
+			steps: []podwebhook.Step{labels("One", "app", "web")}, out: []Outcome{{Feature: "One", Why: "set app"}},
 		},
 		{
 			name: "a step that fails or panics has changed nothing, and the others run", want: map[string]string{"app": "web", "z": "1"},
-			steps: []podstep.Step{fails(), panicsEarly("Two"), panics("Three"), labels("Four", "z", "1")},
+			steps: []podwebhook.Step{fails(), panicsEarly("Two"), panics("Three"), labels("Four", "z", "1")},
 			out: []Outcome{
 				{Feature: "One", Err: errors.New("no index")},
 				{Feature: "Two", Err: errors.New("panic: nil map")},
@@ -116,7 +116,7 @@ func TestRun(t *testing.T) {
 			given := pod()
 			got, out := Run(t.Context(), nil, tc.steps, given, false)
 			require.Equal(t, tc.want, got.Labels)
-			require.Empty(t, cmp.Diff(pod(), given), "the pod that was given is not changed")
+			require.Empty(t, cmp.Diff(pod(), given), "the given pod is not modified")
 			require.Len(t, out, len(tc.out))
 			for i := range out {
 				if tc.out[i].Err != nil {
@@ -129,15 +129,15 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// asked returns the request to create the object in raw.
-func asked(raw []byte) admission.Request {
+// newRequest returns the request to create the object in raw.
+func newRequest(raw []byte) admission.Request {
 	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "u", Operation: admissionv1.Create, Namespace: "shop", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 		Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Object: runtime.RawExtension{Raw: raw},
 	}}
 }
 
-func webhook(ignore []string, steps ...podstep.Step) *Webhook {
+func webhook(ignore []string, steps ...podwebhook.Step) *Webhook {
 	return &Webhook{
 		Steps: steps, Ignore: ignore, Decoder: admission.NewDecoder(clientgoscheme.Scheme),
 		Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
@@ -148,9 +148,9 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	raw, err := json.Marshal(pod())
 	require.NoError(t, err)
-	other := asked(raw)
+	other := newRequest(raw)
 	other.Operation = admissionv1.Update
-	sub := asked(raw)
+	sub := newRequest(raw)
 	sub.SubResource = "status"
 	for _, tc := range []struct {
 		name    string
@@ -161,18 +161,18 @@ func TestAnswers(t *testing.T) {
 		says    string
 		patches int
 	}{
-		{name: "a pod that no step concerns is allowed without a patch", webhook: webhook(nil, step("One", podstep.Nothing("no"))), req: asked(raw), allowed: true, code: 200},
-		{name: "a pod that is changed gets a patch", webhook: webhook(nil, labels("One", "a", "b")), req: asked(raw), allowed: true, code: 200, patches: 1},
-		{name: "a step that fails refuses the pod", webhook: webhook(nil, fails()), req: asked(raw), code: 500, says: "One: no index"},
-		{name: "so does one that panics", webhook: webhook(nil, labels("Zero", "a", "b"), panics("One")), req: asked(raw), code: 500, says: "One: panic: out of range"},
+		{name: "a pod that no step concerns is allowed without a patch", webhook: webhook(nil, step("One", podwebhook.Nothing("no"))), req: newRequest(raw), allowed: true, code: 200},
+		{name: "a pod that is changed gets a patch", webhook: webhook(nil, labels("One", "a", "b")), req: newRequest(raw), allowed: true, code: 200, patches: 1},
+		{name: "a step that fails refuses the pod", webhook: webhook(nil, fails()), req: newRequest(raw), code: 500, says: "One: no index"},
+		{name: "a step that panics refuses the pod", webhook: webhook(nil, labels("Zero", "a", "b"), panics("One")), req: newRequest(raw), code: 500, says: "One: panic: out of range"},
 		{
-			name: "one without which pods may be created is left out", webhook: webhook([]string{"One", "Two"}, fails(), panics("Two"), labels("Three", "a", "b")),
-			req: asked(raw), allowed: true, code: 200, patches: 1,
+			name: "a step that may be skipped is left out", webhook: webhook([]string{"One", "Two"}, fails(), panics("Two"), labels("Three", "a", "b")),
+			req: newRequest(raw), allowed: true, code: 200, patches: 1,
 		},
-		{name: "what is no pod is a bad request", webhook: webhook(nil, fails()), req: asked([]byte(`{"kind":"Pod","apiVersion":"v1","spec":7}`)), code: 400, says: "read the pod"},
-		{name: "nothing is an empty request", webhook: webhook(nil, fails()), req: asked(nil), code: 400, says: "read the pod"},
-		{name: "an update is allowed as it is", webhook: webhook(nil, fails()), req: other, allowed: true, code: 200},
-		{name: "a subresource too", webhook: webhook(nil, fails()), req: sub, allowed: true, code: 200},
+		{name: "an object that is not a pod is a bad request", webhook: webhook(nil, fails()), req: newRequest([]byte(`{"kind":"Pod","apiVersion":"v1","spec":7}`)), code: 400, says: "read the pod"},
+		{name: "an empty request is a bad request", webhook: webhook(nil, fails()), req: newRequest(nil), code: 400, says: "read the pod"},
+		{name: "an update is allowed unchanged", webhook: webhook(nil, fails()), req: other, allowed: true, code: 200},
+		{name: "a subresource is allowed unchanged", webhook: webhook(nil, fails()), req: sub, allowed: true, code: 200},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -192,14 +192,14 @@ func TestAPatchChangesOnlyWhatStepsChanged(t *testing.T) {
 	const raw = `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-","creationTimestamp":null,"labels":{"app":"web"}},
 		"spec":{"later":{"x":1},"containers":[{"name":"app","image":"app:1","new":true,"resources":{}}],"tolerations":[]}}`
 	selects := step("One", facts(func(p *corev1.Pod) string {
-		require.Equal(t, "shop", p.Namespace, "it is that of the request, as the pod lacks it")
+		require.Equal(t, "shop", p.Namespace, "the namespace comes from the request if the pod lacks it")
 		p.Spec.NodeSelector = map[string]string{"zone": "a"}
 		p.Annotations = map[string]string{"by/whom": "One"}
 		return ""
 	}))
-	resp := webhook(nil, selects).Handle(t.Context(), asked([]byte(raw)))
+	resp := webhook(nil, selects).Handle(t.Context(), newRequest([]byte(raw)))
 	require.True(t, resp.Allowed)
-	require.NoError(t, resp.Complete(asked([]byte(raw))))
+	require.NoError(t, resp.Complete(newRequest([]byte(raw))))
 	patch, err := jsonpatch.DecodePatch(resp.Patch)
 	require.NoError(t, err)
 	got, err := patch.Apply([]byte(raw))
@@ -212,14 +212,14 @@ func TestAPatchChangesOnlyWhatStepsChanged(t *testing.T) {
 
 func TestADryRunIsExplainedIfAskedFor(t *testing.T) {
 	t.Parallel()
-	w := webhook([]string{"One"}, fails(), labels("Two", "a", "b"), step("Three", podstep.Nothing("no controller")))
+	w := webhook([]string{"One"}, fails(), labels("Two", "a", "b"), step("Three", podwebhook.Nothing("no controller")))
 	for _, tc := range []struct {
 		name       string
 		asks, real bool
 		want       []string
 	}{
-		{name: "a dry run that asks", asks: true, want: []string{"One: failed: no index", "Two: changed: set a", "Three: unchanged: no controller"}},
-		{name: "a dry run that does not ask"},
+		{name: "a dry run with the annotation", asks: true, want: []string{"One: failed: no index", "Two: changed: set a", "Three: unchanged: no controller"}},
+		{name: "a dry run without the annotation"},
 		{name: "a pod that is created", asks: true, real: true},
 	} {
 		p := pod()
@@ -228,7 +228,7 @@ func TestADryRunIsExplainedIfAskedFor(t *testing.T) {
 		}
 		raw, err := json.Marshal(p)
 		require.NoError(t, err)
-		req := asked(raw)
+		req := newRequest(raw)
 		req.DryRun = new(!tc.real)
 		require.Equal(t, tc.want, w.Handle(t.Context(), req).Warnings, tc.name)
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // Path is the path of the webhook. Source: OpenKruise. AskedPath is the path for pods that request steps themselves, in namespaces without
@@ -33,7 +33,7 @@ type Webhook struct {
 	// Cache is the reader that steps use.
 	Cache client.Reader
 	// Steps run in this order.
-	Steps []podstep.Step
+	Steps []podwebhook.Step
 	// Ignore lists the features whose failure doesn't prevent a pod from being created.
 	Ignore []string
 	// Decoder decodes pods.
@@ -61,14 +61,14 @@ func (w *Webhook) Handle(ctx context.Context, req admission.Request) admission.R
 	log := ctrl.LoggerFrom(ctx)
 	if w.CatchUp != nil {
 		if err := w.CatchUp(ctx, pod.Namespace); err != nil {
-			log.Error(err, "Answered for a pod by what the cache has")
+			log.Error(err, "Answered for a pod from the cache")
 		}
 	}
 	dry := req.DryRun != nil && *req.DryRun
 	next, outcomes := Run(ctx, w.Cache, w.Steps, pod, dry)
 	for _, o := range outcomes {
 		steps.WithLabelValues(o.Feature, resultOf(o)).Inc()
-		var refused podstep.RefusedError
+		var refused podwebhook.RefusedError
 		switch {
 		case errors.As(o.Err, &refused):
 			return admission.Denied(fmt.Sprintf("%s: %s", o.Feature, refused))
@@ -80,15 +80,15 @@ func (w *Webhook) Handle(ctx context.Context, req admission.Request) admission.R
 			return admission.Errored(http.StatusInternalServerError, fmt.Errorf("%s: %w", o.Feature, o.Err))
 		}
 	}
-	resp := patched(pod, next)
+	resp := patchResponse(pod, next)
 	if _, asked := pod.Annotations[keys.ExplainSteps]; asked && dry {
-		resp.Warnings = explained(outcomes)
+		resp.Warnings = explanations(outcomes)
 	}
 	return resp
 }
 
-// explained says what each step did, for kubectl kruise explain.
-func explained(outcomes []Outcome) []string {
+// explanations says what each step did, for kubectl kruise explain.
+func explanations(outcomes []Outcome) []string {
 	out := make([]string, 0, len(outcomes))
 	for _, o := range outcomes {
 		why := o.Why
@@ -100,14 +100,14 @@ func explained(outcomes []Outcome) []string {
 	return out
 }
 
-// patched answers with the difference between two pods. Both are marshaled from the same type, so unknown fields, and the way the apiserver
-// writes empty fields, don't end up in the patch.
-func patched(was, is *corev1.Pod) admission.Response {
-	before, err := json.Marshal(was)
+// patchResponse answers with the difference between two pods. Both are marshaled from the same type, so unknown fields, and the way the
+// apiserver writes empty fields, don't end up in the patch.
+func patchResponse(old, changed *corev1.Pod) admission.Response {
+	before, err := json.Marshal(old)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("write the pod: %w", err))
 	}
-	after, err := json.Marshal(is)
+	after, err := json.Marshal(changed)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("write the pod: %w", err))
 	}

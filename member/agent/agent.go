@@ -21,15 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // rowWorkers is the number of rows that are reconciled concurrently.
 const rowWorkers = 4
 
-// A failed reconcile is retried after firstRetry, then after twice that, up to lastRetry: soon after an apiserver is back, without loading it
-// while it is down.
+// A failed reconcile is retried after firstRetry, then after twice that, up to lastRetry: rows recover soon after an apiserver is back, and a server
+// that is down is not flooded.
 const (
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = 30 * time.Second
@@ -61,10 +61,10 @@ type agent struct {
 	watches    *watches
 	memory     *memory
 	released   *atomic.Bool
-	// objects is a client for objects of any kind and uses mapper. kinds is a cache for them.
-	objects client.Client
-	mapper  *mapper
-	kinds   cache.Cache
+	// objectClient is a client for objects of any kind and uses mapper. objectCache is a cache for them.
+	objectClient client.Client
+	objectCache  cache.Cache
+	mapper       *mapper
 }
 
 func newAgent(ctx context.Context, l link.Link) (*agent, error) {
@@ -86,31 +86,31 @@ func newAgent(ctx context.Context, l link.Link) (*agent, error) {
 		memory:     newMemory(),
 		released:   &atomic.Bool{},
 	}
-	if err := a.dial(); err != nil {
+	if err := a.createObjectClients(); err != nil {
 		return nil, err
 	}
-	a.writer = writer{client: a.objects, reader: a.objects, find: finder{reader: a.objects, mapper: a.mapper}, ledger: ledger}
-	a.watches = newWatches(a.kinds)
+	a.writer = writer{client: a.objectClient, reader: a.objectClient, find: finder{reader: a.objectClient, mapper: a.mapper}, ledger: ledger}
+	a.watches = newWatches(a.objectCache)
 	return a, nil
 }
 
-// dial makes the client and the cache for objects of any kind. Their mapper can forget kinds that are no longer served, which the mapper of
-// the member's own client can't.
-func (a *agent) dial() error {
+// createObjectClients makes the client and the cache for objects of any kind. Their mapper can forget kinds that are no longer served, which
+// the mapper of the member's own client can't.
+func (a *agent) createObjectClients() error {
 	cfg, http, scheme := a.link.Member.GetConfig(), a.link.Member.GetHTTPClient(), a.link.Member.GetScheme()
 	var err error
 	a.mapper, err = newMapper(func() (meta.RESTMapper, error) { return apiutil.NewDynamicRESTMapper(cfg, http) })
 	if err != nil {
 		return err
 	}
-	if a.objects, err = client.New(cfg, client.Options{HTTPClient: http, Scheme: scheme, Mapper: a.mapper}); err != nil {
-		return fmt.Errorf("make a client of the member: %w", err)
+	if a.objectClient, err = client.New(cfg, client.Options{HTTPClient: http, Scheme: scheme, Mapper: a.mapper}); err != nil {
+		return fmt.Errorf("create a client for the member: %w", err)
 	}
-	a.kinds, err = cache.New(cfg, cache.Options{
-		HTTPClient: http, Scheme: scheme, Mapper: a.mapper, DefaultTransform: slim, ReaderFailOnMissingInformer: true,
+	a.objectCache, err = cache.New(cfg, cache.Options{
+		HTTPClient: http, Scheme: scheme, Mapper: a.mapper, DefaultTransform: stripForCache, ReaderFailOnMissingInformer: true,
 	})
 	if err != nil {
-		return fmt.Errorf("make a cache of the member: %w", err)
+		return fmt.Errorf("create a cache for the member: %w", err)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (a *agent) run(ctx context.Context) error {
 	defer cancel(nil)
 	leave := leaver{
 		link: a.link, clusterUID: a.clusterUID, ledger: a.ledger, writer: a.writer, released: a.released,
-		left: func() { cancel(link.ErrLeft) },
+		stop: func() { cancel(link.ErrLeft) },
 	}
 	if a.link.Left {
 		return leave.followTombstone(ctx)
@@ -156,24 +156,24 @@ func (a *agent) checkCluster(ctx context.Context, leave leaver) error {
 	if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("get member cluster %s: %w", a.link.Cluster, err)
 	}
-	if cerr := leave.check(ctx); cerr != nil {
+	if cerr := leave.checkLeft(ctx); cerr != nil {
 		return cerr
 	}
 	if errors.Is(context.Cause(ctx), link.ErrLeft) {
 		return nil
 	}
-	return fmt.Errorf("the hub does not let cluster %q in, or knows no such cluster: %w", a.link.Cluster, err)
+	return fmt.Errorf("the hub doesn't admit cluster %q, or has no such cluster: %w", a.link.Cluster, err)
 }
 
 // start starts the loops and the cache they share.
 func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) error {
 	member, err := discovery.NewDiscoveryClientForConfigAndClient(a.link.Member.GetConfig(), a.link.Member.GetHTTPClient())
 	if err != nil {
-		return fmt.Errorf("make a client of the member: %w", err)
+		return fmt.Errorf("create a client for the member: %w", err)
 	}
-	own := client.ObjectKey{Name: a.link.Cluster}
-	trigger := &trigger{key: own}
-	binder := &binder{
+	clusterKey := client.ObjectKey{Name: a.link.Cluster}
+	bindingTrigger := &trigger{key: clusterKey}
+	binder := &bindingReconciler{
 		link: a.link, clusterUID: a.clusterUID, binding: a.binding, facts: a.facts, leave: leave, enqueueRows: a.enqueueRows,
 	}
 	crds, err := crdInformer(a.link.Member.GetConfig(), a.link.Member.GetHTTPClient())
@@ -181,42 +181,43 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 		return err
 	}
 	served := &servedKinds{
-		client: a.objects, discovery: member, crds: crds, mapper: a.mapper, watches: a.watches,
+		client: a.objectClient, discovery: member, crds: crds, mapper: a.mapper, watches: a.watches,
 		limits: a.link.Resources,
 		report: func(kinds []fleetv1alpha1.ServedKind) {
-			if a.facts.serve(kinds) {
-				trigger.fire()
+			if a.facts.setKinds(kinds) {
+				bindingTrigger.enqueue()
 			}
 		},
 	}
-	worker := &rows{
+	rows := &rowReconciler{
 		link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, find: a.writer.find, watches: a.watches, served: served,
-		memory: a.memory, breaker: newBreaker(), started: a.link.Clock.Now(), distrust: binder.distrust, unclaimed: trigger.fire, throttle: report.Throttle{Interval: reportEvery},
+		memory: a.memory, breaker: newBreaker(), started: a.link.Clock.Now(), distrust: binder.distrust, enqueueBinding: bindingTrigger.enqueue,
+		throttle: report.Throttle{Interval: reportEvery},
 	}
-	bindingController, err := a.controller(ctx, "binding", 1, binder,
-		trigger.source(),
-		a.followHub(&fleetv1alpha1.MemberCluster{}, func(o client.Object) []client.ObjectKey {
+	bindingController, err := a.newController(ctx, "binding", 1, binder,
+		bindingTrigger.source(),
+		a.hubSource(&fleetv1alpha1.MemberCluster{}, func(o client.Object) []client.ObjectKey {
 			if o.GetName() != a.link.Cluster {
 				return nil
 			}
-			return []client.ObjectKey{own}
+			return []client.ObjectKey{clusterKey}
 		}),
-		a.followHub(&fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
+		a.hubSource(&fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
 			row, ok := o.(*fleetv1alpha1.MemberWork)
-			if !ok || row.Namespace != a.link.Namespace() || !a.binding.permission().unstored(row.Spec.Grant.Epoch) {
+			if !ok || row.Namespace != a.link.Namespace() || !a.binding.permission().mustStoreEpoch(row.Spec.Grant.Epoch) {
 				return nil
 			}
-			return []client.ObjectKey{own}
+			return []client.ObjectKey{clusterKey}
 		}),
-		follow(a.link.Member.GetCache(), &fleetv1alpha1.Membership{}, func(client.Object) []client.ObjectKey {
-			return []client.ObjectKey{own}
+		sourceOf(a.link.Member.GetCache(), &fleetv1alpha1.Membership{}, func(client.Object) []client.ObjectKey {
+			return []client.ObjectKey{clusterKey}
 		}))
 	if err != nil {
 		return err
 	}
-	rowController, err := a.controller(ctx, "row", rowWorkers, worker,
+	rowController, err := a.newController(ctx, "row", rowWorkers, rows,
 		a.watches.kinds.Source(),
-		a.followHub(&fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
+		a.hubSource(&fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
 			if o.GetNamespace() != a.link.Namespace() {
 				return nil
 			}
@@ -225,51 +226,54 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	if err != nil {
 		return err
 	}
-	kindsController, err := a.controller(ctx, "kinds", 1, served, served.source())
+	kindsController, err := a.newController(ctx, "kinds", 1, served, served.source())
 	if err != nil {
 		return err
 	}
-	alive, err := heartbeatClient(a.link.Member)
+	memberClient, err := heartbeatClient(a.link.Member)
 	if err != nil {
 		return err
 	}
-	heart := &heartbeat{link: a.link, contact: contact{link: a.link, binding: a.binding}, facts: a.facts, leave: leave, changed: trigger.fire, member: alive}
-	group.Go(func() error { return a.kinds.Start(ctx) })
+	heartbeat := &heartbeat{
+		link: a.link, contact: contact{link: a.link, binding: a.binding}, facts: a.facts, leave: leave, enqueueBinding: bindingTrigger.enqueue,
+		member: memberClient,
+	}
+	group.Go(func() error { return a.objectCache.Start(ctx) })
 	group.Go(func() error { crds.RunWithContext(ctx); return nil })
 	group.Go(func() error { return bindingController.Start(ctx) })
 	group.Go(func() error { return kindsController.Start(ctx) })
 	group.Go(func() error { return rowController.Start(ctx) })
-	group.Go(func() error { return heart.run(ctx) })
+	group.Go(func() error { return heartbeat.run(ctx) })
 	return nil
 }
 
-// controller returns a controller that runs without a manager and lives as long as the link.
-func (a *agent) controller(ctx context.Context, name string, workers int, r reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
+// newController returns a controller that runs without a manager and lives as long as the link.
+func (a *agent) newController(ctx context.Context, name string, workers int, r reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
 	c, err := controller.NewTypedUnmanaged("agent-"+name, controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
 		SkipNameValidation:      new(true), // One process may run the agents of many clusters.
 		RecoverPanic:            new(true),
-		// Its workers may hang on shutdown (controller-runtime#3538), which would block the next connection.
+		// Workers of a priority queue may hang on shutdown (controller-runtime#3538), which would block the next connection.
 		UsePriorityQueue: new(false),
 		RateLimiter:      workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		Logger:           ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", a.link.Cluster),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make controller %s: %w", name, err)
+		return nil, fmt.Errorf("create controller %s: %w", name, err)
 	}
 	for _, s := range sources {
 		if err := c.Watch(s); err != nil {
-			return nil, fmt.Errorf("watch for controller %s: %w", name, err)
+			return nil, fmt.Errorf("set up watches of controller %s: %w", name, err)
 		}
 	}
 	return c, nil
 }
 
-// followHub is follow for objects on the hub.
-func (a *agent) followHub(obj client.Object, keys keysOf) source.Source {
+// hubSource is sourceOf for objects on the hub.
+func (a *agent) hubSource(obj client.Object, keys mapFunc) source.Source {
 	if a.link.Follow == nil {
-		return follow(a.link.Hub.GetCache(), obj, keys)
+		return sourceOf(a.link.Hub.GetCache(), obj, keys)
 	}
 	return source.Func(func(ctx context.Context, q queue) error {
 		if err := a.link.Follow(ctx, obj, q, keys.change); err != nil {

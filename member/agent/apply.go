@@ -18,23 +18,23 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/overlay"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/protect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
+	"github.com/flotilla-io/flotilla/pkg/plan/overlay"
+	"github.com/flotilla-io/flotilla/pkg/plan/protect"
 )
 
 // apply executes a plan. An error is worth a retry; a permanent refusal by the member is returned in applied.
-func (r *rows) apply(ctx context.Context, o observed, p planned) (applied, error) {
+func (r *rowReconciler) apply(ctx context.Context, o observed, p planned) (applied, error) {
 	a := applied{line: o.line, live: o.live}
-	switch p.act {
+	switch p.action {
 	case actNothing:
 		a.gone = p.withdrawn
 		return a, nil
 	case actApply:
 		return r.applyObject(ctx, o, p)
 	case actDelete, actOrphan, actForget:
-		left, err := r.writer.withdraw(ctx, o.line, o.live, p.act)
+		left, err := r.writer.withdraw(ctx, o.line, o.live, p.action)
 		if err != nil {
 			return a, err
 		}
@@ -45,7 +45,7 @@ func (r *rows) apply(ctx context.Context, o observed, p planned) (applied, error
 }
 
 // applyObject writes the ledger, the object, and the ledger again, so that after a crash our own object is not mistaken for a foreign one.
-func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied, error) {
+func (r *rowReconciler) applyObject(ctx context.Context, o observed, p planned) (applied, error) {
 	a := applied{line: o.line, live: o.live}
 	if p.line != nil {
 		line, err := r.ledger.put(ctx, o.row.Name, *p.line)
@@ -54,11 +54,11 @@ func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied,
 		}
 		a.line = line
 	}
-	live, paths, left, err := r.writer.put(ctx, o.want, o.live, manner{
-		all:   o.live == nil || adoption(o.row) != fleetv1alpha1.AdoptOwnFields,
-		exact: p.adopts && adoption(o.row) == fleetv1alpha1.AdoptIfEqual,
+	result, err := r.writer.apply(ctx, o.want, o.live, applyOptions{
+		takeFields: o.live == nil || adoption(o.row) != fleetv1alpha1.AdoptOwnFields,
+		unchanged:  p.adopts && adoption(o.row) == fleetv1alpha1.AdoptIfEqual,
 	})
-	if a.stopped = refusal(err); a.stopped != nil {
+	if a.problem = permanentProblem(err); a.problem != nil {
 		return a, nil
 	}
 	if err != nil {
@@ -66,17 +66,17 @@ func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied,
 	}
 	applies.WithLabelValues(r.link.Cluster, o.want.object.GetKind()).Inc()
 	ctrl.LoggerFrom(ctx).Info("Applied object", "kind", o.want.object.GetKind(), "reason", p.why)
-	a.live = live
-	next := appliedLine(o, live)
-	next.Left = left
+	a.live = result.object
+	next := appliedLine(o, result.object)
+	next.Left = result.left
 	switch {
 	case !p.drift:
 	case o.live == nil:
 		a.drift = []string{"metadata.uid"}
-	case len(paths) > 0:
-		a.drift = paths
+	case len(result.taken) > 0:
+		a.drift = result.taken
 	default:
-		a.drift = overlay.Paths(o.live.Object, kept(next, o.want).Object)
+		a.drift = overlay.Paths(o.live.Object, withoutLeftFields(next, o.want).Object)
 	}
 	line, err := r.ledger.put(ctx, o.row.Name, next)
 	if err != nil {
@@ -86,23 +86,23 @@ func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied,
 	return a, nil
 }
 
-// refusal returns the problem if the same request would fail again. It returns nil if a retry may succeed: server errors, throttling,
+// permanentProblem returns the problem if the same request would fail again. It returns nil if a retry may succeed: server errors, throttling,
 // time-outs.
-func refusal(err error) *problem {
+func permanentProblem(err error) *problem {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, errForeign):
 		return blocked(fleetv1alpha1.ReasonForeignObject, "%v", err)
 	case notServed(err):
-		return blocked(fleetv1alpha1.ReasonKindNotServed, "this cluster does not serve it any more: %v", err)
+		return blocked(fleetv1alpha1.ReasonKindNotServed, "this cluster no longer serves it: %v", err)
 	case apierrors.IsMethodNotSupported(err): // This is the answer while a CRD is being deleted.
-		return blocked(fleetv1alpha1.ReasonKindNotServed, "this cluster does not let objects of its kind be made: %v", err)
-	case errors.Is(err, errLeft):
+		return blocked(fleetv1alpha1.ReasonKindNotServed, "this cluster doesn't allow objects of its kind to be created: %v", err)
+	case errors.Is(err, errOthersOwn):
 		return blocked(fleetv1alpha1.ReasonForeignObject, "%v", err)
-	case errors.Is(err, errUnmerged):
+	case errors.Is(err, errDuplicateKeys):
 		return blocked(fleetv1alpha1.ReasonInvalid, "%v", err)
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), isUndeclared(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), isUndeclaredField(err):
 		return blocked(fleetv1alpha1.ReasonInvalid, "this cluster refused it: %v", err)
 	case apierrors.IsForbidden(err):
 		return blocked(fleetv1alpha1.ReasonForbidden, "this cluster refused it: %v", err)
@@ -111,14 +111,14 @@ func refusal(err error) *problem {
 	}
 }
 
-// isUndeclared reports whether an apply failed on a field that the member's CRD does not have, usually because its chart is
-// older than the hub's. Kubernetes 1.36 answers with status 500, and only the text says why.
-func isUndeclared(err error) bool {
+// isUndeclaredField reports whether an apply failed on a field that the server's CRD does not have, usually because the chart there is older than
+// ours. Kubernetes 1.36 answers with status 500, and only the text says why.
+func isUndeclaredField(err error) bool {
 	return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "field not declared in schema")
 }
 
 // errForeign means that the apply conflicts with fields that others own in an object that is not ours.
-var errForeign = errors.New("another client has created an object of that name")
+var errForeign = errors.New("another client created an object with that name")
 
 // writer writes to the member.
 type writer struct {
@@ -128,69 +128,77 @@ type writer struct {
 	ledger *ledger
 }
 
-// errLeft means that others own fields of an object, too many or too important to leave to them.
-var errLeft = errors.New("others own fields of the object, which can't be left to them")
+// errOthersOwn means that others own fields of an object, too many or too important to leave to them.
+var errOthersOwn = errors.New("other field managers own fields of the object that can't be left to them (choose an adoption policy other than OwnFields)")
 
-// manner is how an object is applied.
-type manner struct {
-	// all means that fields of other managers are taken; otherwise they are left to them.
-	all bool
-	// exact means that the object must not have changed since it was read.
-	exact bool
+// applyOptions say how an object is applied.
+type applyOptions struct {
+	// takeFields means that fields of other managers are taken; otherwise they are left to them.
+	takeFields bool
+	// unchanged means that the object must not have changed since it was read.
+	unchanged bool
 }
 
-// put applies want over live (nil if there is none). It returns the object as it is now, the fields that it took from other managers, and
-// those that it left to them.
-func (w writer) put(
-	ctx context.Context, want *rendered, live *unstructured.Unstructured, how manner,
-) (now *unstructured.Unstructured, taken, left []string, err error) {
+// applyResult is the result of an apply.
+type applyResult struct {
+	// object is the object after the apply.
+	object *unstructured.Unstructured
+	// taken lists the fields that were taken from other managers, left those that were left to them.
+	taken, left []string
+}
+
+// apply applies want over live (nil if there is none).
+func (w writer) apply(ctx context.Context, want *rendered, live *unstructured.Unstructured, o applyOptions) (applyResult, error) {
 	obj := want.object.DeepCopy()
 	if live != nil {
-		if live, err = w.merged(ctx, live); err != nil {
-			return nil, nil, nil, err
+		var err error
+		if live, err = w.moveToApplyEntry(ctx, live); err != nil {
+			return applyResult{}, err
 		}
 		obj.SetUID(live.GetUID()) // A precondition: applying to another object with the same name fails.
-		carried, err := carry(obj, live, want.ignored)
+		carried, err := keepIgnored(obj, live, want.ignored)
 		if err != nil {
-			return nil, nil, nil, err
+			return applyResult{}, err
 		}
-		if carried || how.exact { // Otherwise, a change made since would be reverted.
+		if carried || o.unchanged { // Otherwise, a change made since would be reverted.
 			obj.SetResourceVersion(live.GetResourceVersion())
 		}
 	}
-	if !how.all {
-		if left, err = leave(obj, live); err != nil {
-			return nil, nil, nil, err
+	var left []string
+	if !o.takeFields {
+		var err error
+		if left, err = leaveToOwners(obj, live); err != nil {
+			return applyResult{}, err
 		}
 		if len(left) > leftPaths || slices.ContainsFunc(left, func(p string) bool { return len(p) > leftLength }) {
-			return nil, nil, nil, fmt.Errorf("%w: %d fields, such as %s", errLeft, len(left), left[0])
+			return applyResult{}, fmt.Errorf("%w: %d fields, such as %s", errOthersOwn, len(left), left[0])
 		}
 	}
-	again := obj.DeepCopy()
-	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager))
-	paths := conflicts(err)
+	retry := obj.DeepCopy()
+	err := w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager))
+	conflicts := conflictingFields(err)
 	switch {
 	case ownership.IsOtherUID(err): // The object was replaced since it was read.
-		return nil, nil, nil, apierrors.NewConflict(schema.GroupResource{Resource: obj.GetKind()}, obj.GetName(), err)
-	case isUnmergeable(err) && len(left) > 0:
-		return nil, nil, nil, fmt.Errorf("%w: %w", errUnmerged, err)
-	case isUnmergeable(err):
-		now, err = w.write(ctx, again, live, want.ignored)
-		return now, nil, nil, err
-	case len(paths) == 0:
-		return obj, nil, left, err
+		return applyResult{}, apierrors.NewConflict(schema.GroupResource{Resource: obj.GetKind()}, obj.GetName(), err)
+	case hasDuplicateKeys(err) && len(left) > 0:
+		return applyResult{}, fmt.Errorf("%w: %w", errDuplicateKeys, err)
+	case hasDuplicateKeys(err):
+		object, err := w.createOrPatch(ctx, retry, live, want.ignored)
+		return applyResult{object: object}, err
+	case len(conflicts) == 0:
+		return applyResult{object: obj, left: left}, err
 	case live == nil:
-		return nil, nil, nil, fmt.Errorf("%w: %w", errForeign, err)
-	case !how.all:
-		return nil, nil, nil, fmt.Errorf("%w: %w", errLeft, err)
+		return applyResult{}, fmt.Errorf("%w: %w", errForeign, err)
+	case !o.takeFields:
+		return applyResult{}, fmt.Errorf("%w: %w", errOthersOwn, err)
 	}
-	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(again), client.FieldOwner(link.AgentManager), client.ForceOwnership)
-	return again, paths, nil, err
+	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(retry), client.FieldOwner(link.AgentManager), client.ForceOwnership)
+	return applyResult{object: retry, taken: conflicts}, err
 }
 
-// conflicts lists the fields owned by other managers, taken from the error of a server-side apply. Other conflicts, such as a UID mismatch,
-// list none.
-func conflicts(err error) []string {
+// conflictingFields lists the fields owned by other managers, taken from the error of a server-side apply. Other conflicts, such as a UID
+// mismatch, list none.
+func conflictingFields(err error) []string {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return nil
@@ -201,7 +209,7 @@ func conflicts(err error) []string {
 			paths = append(paths, cause.Field)
 		}
 	}
-	return boundPaths(paths)
+	return limitPaths(paths)
 }
 
 // withdraw deletes or orphans an object (nil if there is none) and deletes its ledger line. While a finalizer holds the object, it returns the
@@ -209,7 +217,7 @@ func conflicts(err error) []string {
 func (w writer) withdraw(ctx context.Context, line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured, how action) (*unstructured.Unstructured, error) {
 	switch how {
 	case actDelete:
-		left, err := w.remove(ctx, live)
+		left, err := w.deleteByUID(ctx, live)
 		if left != nil || err != nil {
 			return left, err
 		}
@@ -219,7 +227,7 @@ func (w writer) withdraw(ctx context.Context, line *fleetv1alpha1.AppliedWork, l
 		}
 	case actNothing, actApply, actForget:
 	}
-	if err := w.ledger.drop(ctx, line.Name); err != nil {
+	if err := w.ledger.deleteLine(ctx, line.Name); err != nil {
 		return nil, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Withdrew object", "kind", line.Spec.Object.Kind,
@@ -227,8 +235,8 @@ func (w writer) withdraw(ctx context.Context, line *fleetv1alpha1.AppliedWork, l
 	return nil, nil
 }
 
-// remove deletes the object by UID and returns it if it still exists.
-func (w writer) remove(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// deleteByUID deletes the object by UID and returns it if it still exists.
+func (w writer) deleteByUID(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if live.GetDeletionTimestamp() == nil {
 		err := w.client.Delete(ctx, live,
 			client.Preconditions{UID: new(live.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -275,8 +283,8 @@ func (w writer) orphan(ctx context.Context, live *unstructured.Unstructured) err
 	return nil
 }
 
-// remains is what is left after withdrawing lines without rows.
-type remains struct {
+// leftovers is what is left after withdrawing lines without rows.
+type leftovers struct {
 	// lines is the number of remaining lines.
 	lines int
 	// protected explains, for each object protected by a label, why it stays.
@@ -284,8 +292,8 @@ type remains struct {
 }
 
 // withdrawLines withdraws the objects of ledger lines without rows.
-func (w writer) withdrawLines(ctx context.Context, lines []*fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy) (remains, error) {
-	var r remains
+func (w writer) withdrawLines(ctx context.Context, lines []*fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy) (leftovers, error) {
+	var r leftovers
 	for _, line := range lines {
 		gone, why, err := w.withdrawLine(ctx, line, policy)
 		if err != nil {
@@ -314,13 +322,13 @@ func (w writer) withdrawLine(
 	if policy == fleetv1alpha1.LeaveOrphan {
 		how = actOrphan
 	}
-	live, err = w.find.getAny(ctx, live.GroupVersionKind(), key)
-	absent := (*unserved)(nil)
+	live, err = w.find.getAnyVersion(ctx, live.GroupVersionKind(), key)
+	absent := (*notServedError)(nil)
 	switch {
-	case apierrors.IsNotFound(err), errors.As(err, &absent) && absent.left == "":
+	case apierrors.IsNotFound(err), errors.As(err, &absent) && absent.mayExist == "":
 		how, live = actForget, nil
 	case absent != nil:
-		return false, "", fmt.Errorf("%w; its objects may exist: %s", absent, absent.left)
+		return false, "", fmt.Errorf("%w; its objects may exist: %s", absent, absent.mayExist)
 	case err != nil:
 		return false, "", fmt.Errorf("get %s %s: %w", line.Spec.Object.Kind, key, err)
 	case !ours(line, live):

@@ -32,8 +32,8 @@ func TestApplyToAnObjectThatWasReplacedIsAConflict(t *testing.T) {
 				return invalid
 			},
 		})}
-		_, _, _, err := w.put(t.Context(), s.want, s.live, manner{all: true})
+		_, err := w.apply(t.Context(), s.want, s.live, applyOptions{takeFields: true})
 		require.Equal(t, tt.conflict, apierrors.IsConflict(err), tt.field)
-		require.Equal(t, !tt.conflict, refusal(err) != nil, tt.field)
+		require.Equal(t, !tt.conflict, permanentProblem(err) != nil, tt.field)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // Reasons of the conditions that the agent writes.
@@ -34,6 +34,8 @@ const (
 	ReasonVersionSkew     = "VersionSkew"
 	ReasonHealthy         = "Healthy"
 	ReasonUnhealthy       = "NotReady"
+	ReasonConnected       = "Connected"
+	ReasonConnectFailed   = "Failed"
 )
 
 // messageReleased is the message of ReasonReleased.
@@ -45,7 +47,7 @@ type binding struct {
 	state bindingState
 }
 
-// permission returns what the rows may do.
+// permission returns what the agent may do with rows.
 func (b *binding) permission() permission {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,7 +74,8 @@ func (b *binding) set(s bindingState) bool {
 type bindingState struct {
 	// ours means that this cluster is bound to this hub, under the name it has there.
 	ours bool
-	// bind means that the binding must be created, or must name the present MemberCluster. raise means that the hub's epoch must be stored.
+	// bind means that the binding must be created, or must name the current MemberCluster. raise means that the highest epoch of the rows must be
+	// stored.
 	bind, raise bool
 	// release means that the binding must be removed because the cluster is leaving.
 	release    bool
@@ -95,7 +98,7 @@ func bindingStateOf(
 	hub, membership := mc.Status.Hub, boundMembership(membership)
 	leaving := !mc.DeletionTimestamp.IsZero()
 	if hub == nil {
-		return bindingState{reason: ReasonHubUnknown, message: "the hub has not published its identity yet"}
+		return bindingState{reason: ReasonHubUnknown, message: "the hub hasn't published its identity yet: check that flotilla-hub is running"}
 	}
 	skew := link.CheckSkew(hub.Version, version)
 	s := bindingState{release: leaving, skew: skew}
@@ -111,27 +114,27 @@ func bindingStateOf(
 	switch {
 	case joined:
 	case leaving && membership != nil:
-		s.reason, s.message = ReasonReleased, "the cluster has joined as an earlier MemberCluster of that name, and not as this one"
+		s.reason, s.message = ReasonReleased, "the cluster joined as an earlier MemberCluster of the same name, not as this one"
 		return s
 	case leaving:
 		s.reason, s.message = ReasonReleased, messageReleased
-		s.permission = permission{act: true, leaving: true, hubUID: hub.UID, hubEpoch: hub.Epoch}
+		s.permission = permission{mayAct: true, leaving: true, hubUID: hub.UID, hubEpoch: hub.Epoch}
 		return s
 	case !mc.Spec.Accepted:
-		s.reason, s.message = ReasonNotAccepted, "the cluster is not accepted"
+		s.reason, s.message = ReasonNotAccepted, "the cluster is not accepted: run kubectl kruise cluster accept "+mc.Name+" on the hub"
 		return s
 	case !skew.Supported:
 		s.reason, s.message = ReasonVersionSkew, skew.Message
 		return s
 	default:
-		s.bind, s.reason, s.message = true, ReasonHubUnknown, "the binding is about to be created"
+		s.bind, s.reason, s.message = true, ReasonHubUnknown, "the binding is being created"
 		return s
 	}
 	s.ours, s.reason, s.message = true, ReasonBound, "the cluster is bound to this hub"
 	s.raise = granted > membership.Status.Epoch || membership.Status.BoundAt == nil
 	s.permission = permission{
 		// Leaving needs only the ledger and a policy, which every version knows.
-		act:      (mc.Spec.Accepted && skew.Supported || leaving) && !s.raise,
+		mayAct:   (mc.Spec.Accepted && skew.Supported || leaving) && !s.raise,
 		leaving:  leaving,
 		hubUID:   hub.UID,
 		epoch:    membership.Status.Epoch,
@@ -146,8 +149,8 @@ func bindingStateOf(
 	return s
 }
 
-// binder is the controller of the binding. Its only request is the MemberCluster's name.
-type binder struct {
+// bindingReconciler is the controller of the binding. Its only request is the MemberCluster's name.
+type bindingReconciler struct {
 	link       link.Link
 	clusterUID string
 	binding    *binding
@@ -162,28 +165,28 @@ type binder struct {
 	unclaimedLast int
 	// written is the status written last, until the cache shows it. There is only one worker, so it needs no lock.
 	written *fleetv1alpha1.MemberClusterStatus
-	// older means that the hub's MemberCluster has no kinds.
-	older bool
+	// hubLacksKinds means that the hub's CRD of MemberClusters has no status.kinds.
+	hubLacksKinds bool
 }
 
 // Reconcile creates or checks the binding, releases a cluster that is leaving, and writes the status.
-func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (b *bindingReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
 	if err := b.link.Hub.GetCache().Get(ctx, req.NamespacedName, mc); err != nil {
 		if apierrors.IsNotFound(err) {
-			return ctrl.Result{}, b.leave.check(ctx)
+			return ctrl.Result{}, b.leave.checkLeft(ctx)
 		}
 		return ctrl.Result{}, fmt.Errorf("get member cluster %s: %w", req.Name, err)
 	}
 	if b.link.Throttle != nil {
 		b.link.Throttle.Set(mc.Spec.Limits)
 	}
-	// Read from the cache, so that the status is written even while the member's apiserver is away.
+	// Read from the cache, so that the status is written even while the member's apiserver is down.
 	membership, err := getMembership(ctx, b.link.Member.GetCache())
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	granted, err := b.granted(ctx)
+	granted, err := b.highestEpoch(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -192,7 +195,7 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	case s.bind:
 		err = b.bind(ctx, mc, membership, granted)
 	case s.raise:
-		err = b.raise(ctx, membership, granted)
+		err = b.storeEpoch(ctx, membership, granted)
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -216,7 +219,7 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		recheck = recheckLeave
 	}
 	count := int(mc.Status.UnclaimedObjects)
-	if s.ours && s.permission.act && !s.release {
+	if s.ours && s.permission.mayAct && !s.release {
 		var uerr error
 		count, recheck, uerr = b.handleUnclaimed(ctx, membership)
 		err = errors.Join(err, uerr)
@@ -231,7 +234,9 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 const recheckLeave = 2 * time.Second
 
 // release removes the binding of a leaving cluster once no rows are left. A cluster that is bound to another hub has nothing to release.
-func (b *binder) release(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, s bindingState) (released bool, protected []string, err error) {
+func (b *bindingReconciler) release(
+	ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, s bindingState,
+) (released bool, protected []string, err error) {
 	if !s.release {
 		return false, nil, nil
 	}
@@ -255,7 +260,9 @@ func getMembership(ctx context.Context, reader client.Reader) (*fleetv1alpha1.Me
 }
 
 // announce logs a new state. If the cluster is bound to another hub, it also records an event on the Membership.
-func (b *binder) announce(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, s bindingState, changed bool) {
+func (b *bindingReconciler) announce(
+	ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, s bindingState, changed bool,
+) {
 	now := s.reason + s.message + s.skew.Message
 	if now == b.lastLogged && !changed {
 		return
@@ -272,8 +279,8 @@ func (b *binder) announce(ctx context.Context, mc *fleetv1alpha1.MemberCluster, 
 	}
 }
 
-// granted returns the highest epoch of the rows in the cache.
-func (b *binder) granted(ctx context.Context) (int64, error) {
+// highestEpoch returns the highest epoch of the rows in the cache.
+func (b *bindingReconciler) highestEpoch(ctx context.Context) (int64, error) {
 	rows := &fleetv1alpha1.MemberWorkList{}
 	err := b.link.Hub.GetCache().List(ctx, rows, client.InNamespace(b.link.Namespace()), client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -288,7 +295,7 @@ func (b *binder) granted(ctx context.Context) (int64, error) {
 
 // bind creates the binding, or writes it into a Membership that is unbound or belongs to an earlier MemberCluster. If another hub was faster,
 // the next reconcile sees it.
-func (b *binder) bind(ctx context.Context, mc *fleetv1alpha1.MemberCluster, former *fleetv1alpha1.Membership, granted int64) error {
+func (b *bindingReconciler) bind(ctx context.Context, mc *fleetv1alpha1.MemberCluster, former *fleetv1alpha1.Membership, granted int64) error {
 	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 	write := func() error { return b.link.Member.GetClient().Create(ctx, m) }
 	if former != nil {
@@ -306,11 +313,11 @@ func (b *binder) bind(ctx context.Context, mc *fleetv1alpha1.MemberCluster, form
 		return fmt.Errorf("create the binding: %w", err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Created binding", "cluster", mc.Name)
-	return b.raise(ctx, m, granted)
+	return b.storeEpoch(ctx, m, granted)
 }
 
-// raise stores an epoch before anything granted at that epoch takes effect.
-func (b *binder) raise(ctx context.Context, m *fleetv1alpha1.Membership, epoch int64) error {
+// storeEpoch stores an epoch before anything granted at that epoch takes effect.
+func (b *bindingReconciler) storeEpoch(ctx context.Context, m *fleetv1alpha1.Membership, epoch int64) error {
 	next := m.DeepCopy()
 	next.Status.Epoch = max(m.Status.Epoch, epoch)
 	if next.Status.BoundAt == nil {
@@ -326,7 +333,7 @@ func (b *binder) raise(ctx context.Context, m *fleetv1alpha1.Membership, epoch i
 
 // distrust stores an epoch that this hub has not reached yet, because the hub asks for something older than what was applied here. Until an
 // administrator raises the hub's epoch, nothing is deleted or scaled in.
-func (b *binder) distrust(ctx context.Context, row *fleetv1alpha1.MemberWork, epoch int64) error {
+func (b *bindingReconciler) distrust(ctx context.Context, row *fleetv1alpha1.MemberWork, epoch int64) error {
 	m, err := getMembership(ctx, b.link.Member.GetAPIReader())
 	if err != nil {
 		return err
@@ -334,16 +341,16 @@ func (b *binder) distrust(ctx context.Context, row *fleetv1alpha1.MemberWork, ep
 	if bound := boundMembership(m); bound == nil || bound.Status.Epoch >= epoch {
 		return nil
 	}
-	if err := b.raise(ctx, m, epoch); err != nil {
+	if err := b.storeEpoch(ctx, m, epoch); err != nil {
 		return err
 	}
-	ctrl.LoggerFrom(ctx).Info("Found a row that is older than what was applied", "name", row.Name, "epoch", epoch)
+	ctrl.LoggerFrom(ctx).Info("Found a row older than what was applied", "name", row.Name, "epoch", epoch)
 	b.link.Events.Record(m, restoredEvent(row, epoch))
 	return nil
 }
 
 // report writes the agent's part of the MemberCluster's status if it changed.
-func (b *binder) report(
+func (b *bindingReconciler) report(
 	ctx context.Context, mc *fleetv1alpha1.MemberCluster, s bindingState, released bool, unclaimed int,
 ) error {
 	last := agentPart(mc.Status)
@@ -356,16 +363,16 @@ func (b *binder) report(
 	}
 	next := clusterStatus(*last, b.facts.get(), mc, s, released, b.link.Clock.Now())
 	next.ClusterUID, next.AgentVersion, next.UnclaimedObjects = b.clusterUID, b.link.Version, int32(unclaimed) //nolint:gosec // a count of objects
-	if b.older {
+	if b.hubLacksKinds {
 		next.Kinds = nil
 	}
 	if equality.Semantic.DeepEqual(*last, next) {
 		return nil
 	}
-	err := b.apply(ctx, mc, next)
-	if isUndeclared(err) && !b.older { // A hub of the previous version has no kinds.
-		b.older, next.Kinds = true, nil
-		err = b.apply(ctx, mc, next)
+	err := b.applyStatus(ctx, mc, next)
+	if isUndeclaredField(err) && !b.hubLacksKinds { // A hub of the previous version has no status.kinds.
+		b.hubLacksKinds, next.Kinds = true, nil
+		err = b.applyStatus(ctx, mc, next)
 	}
 	if err != nil {
 		return err
@@ -374,8 +381,8 @@ func (b *binder) report(
 	return nil
 }
 
-// apply writes the agent's part of the MemberCluster's status.
-func (b *binder) apply(ctx context.Context, mc *fleetv1alpha1.MemberCluster, next fleetv1alpha1.MemberClusterStatus) error {
+// applyStatus writes the agent's part of the MemberCluster's status.
+func (b *bindingReconciler) applyStatus(ctx context.Context, mc *fleetv1alpha1.MemberCluster, next fleetv1alpha1.MemberClusterStatus) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
 	if err != nil {
 		return fmt.Errorf("write the status of member cluster %s: %w", mc.Name, err)
@@ -412,9 +419,9 @@ func agentPart(s fleetv1alpha1.MemberClusterStatus) *fleetv1alpha1.MemberCluster
 }
 
 // clusterStatus returns the agent's part of the status.
-func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f fact, mc *fleetv1alpha1.MemberCluster, s bindingState, released bool, now time.Time) fleetv1alpha1.MemberClusterStatus {
+func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f memberFacts, mc *fleetv1alpha1.MemberCluster, s bindingState, released bool, now time.Time) fleetv1alpha1.MemberClusterStatus {
 	next := last
-	if f.beaten { // Before the first heartbeat, nothing is known.
+	if f.heartbeatSeen { // Before the first heartbeat, nothing is known.
 		next.Credential = f.credential
 	}
 	if f.version != "" {
@@ -431,7 +438,7 @@ func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f fact, mc *fleetv1al
 		owned.Reason, owned.Message = ReasonReleased, messageReleased
 	}
 	next.Conditions = report.SetCondition(next.Conditions, owned, now)
-	if f.known {
+	if f.healthKnown {
 		healthy := metav1.Condition{
 			Type: fleetv1alpha1.ConditionAPIHealthy, Status: report.ConditionStatus(f.healthy), Reason: ReasonHealthy,
 			Message: "the member's apiserver is ready", ObservedGeneration: mc.Generation,
@@ -447,10 +454,10 @@ func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f fact, mc *fleetv1al
 	}
 	gone := metav1.Condition{
 		Type: fleetv1alpha1.ConditionReleased, Status: report.ConditionStatus(released), Reason: ReasonReleased,
-		Message: "nothing of this hub is left here", ObservedGeneration: mc.Generation,
+		Message: "nothing from this hub is left in this cluster", ObservedGeneration: mc.Generation,
 	}
 	if !released {
-		gone.Reason, gone.Message = ReasonRowsLeft, "rows of this cluster are still being withdrawn"
+		gone.Reason, gone.Message = ReasonRowsLeft, "this cluster's rows are still being withdrawn"
 		if len(s.protected) > 0 {
 			gone.Reason, gone.Message = fleetv1alpha1.ReasonDeleteProtected, protectedText(s.protected)
 		}

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 const (
@@ -54,7 +54,7 @@ func TestBindingState(t *testing.T) {
 			want: expect{ours: true, act: true, reason: ReasonBound},
 		},
 		{
-			name: "the first hub binds the cluster, and applies nothing before that",
+			name: "the first hub binds the cluster before it applies anything",
 			in:   func(*fleetv1alpha1.MemberCluster, *fleetv1alpha1.Membership) *fleetv1alpha1.Membership { return nil },
 			want: expect{bind: true, reason: ReasonHubUnknown},
 		},
@@ -75,7 +75,7 @@ func TestBindingState(t *testing.T) {
 			want: expect{reason: ReasonNotAccepted},
 		},
 		{
-			name: "a cluster that is not accepted any more is frozen and stays bound",
+			name: "a cluster that is no longer accepted is frozen and stays bound",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Spec.Accepted = false
 				return m
@@ -156,7 +156,7 @@ func TestBindingState(t *testing.T) {
 			want: expect{ours: true, raise: true, reason: ReasonBound},
 		},
 		{
-			name: "a lower one is not stored",
+			name: "a lower epoch of a row is not stored",
 			in: func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				m.Status.Epoch = 5
 				return m
@@ -164,7 +164,7 @@ func TestBindingState(t *testing.T) {
 			want: expect{ours: true, act: true, reason: ReasonBound},
 		},
 		{
-			name: "nor one that only the status has, which members may write (attack 05)",
+			name: "an epoch that only the status has is not stored, because members may write it (attack 05)",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Status.Hub.Epoch = math.MaxInt64
 				return m
@@ -220,9 +220,9 @@ func TestBindingState(t *testing.T) {
 			t.Parallel()
 			mc := testCluster()
 			j := bindingStateOf(mc, tc.in(mc, testMembership()), 4, testVersion)
-			require.Equal(t, tc.want, expect{ours: j.ours, bind: j.bind, raise: j.raise, release: j.release, act: j.permission.act, reason: j.reason})
+			require.Equal(t, tc.want, expect{ours: j.ours, bind: j.bind, raise: j.raise, release: j.release, act: j.permission.mayAct, reason: j.reason})
 			require.NotEmpty(t, j.message)
-			require.Equal(t, j.release && j.permission.act, j.permission.leaving, "a leaving cluster applies nothing")
+			require.Equal(t, j.release && j.permission.mayAct, j.permission.leaving, "a leaving cluster applies nothing")
 		})
 	}
 }
@@ -232,14 +232,14 @@ func TestClusterStatusIsEqualWhileNothingChanges(t *testing.T) {
 	mc := testCluster()
 	j := bindingStateOf(mc, testMembership(), 4, testVersion)
 	ends := metav1.NewTime(testNow())
-	f := fact{beaten: true, known: true, healthy: true, version: "v1.36.3", credential: &fleetv1alpha1.CredentialStatus{Serial: "1", NotAfter: &ends}}
+	f := memberFacts{heartbeatSeen: true, healthKnown: true, healthy: true, version: "v1.36.3", credential: &fleetv1alpha1.CredentialStatus{Serial: "1", NotAfter: &ends}}
 	first := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, f, mc, j, false, testNow())
 	require.True(t, report.IsConditionTrue(first.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
 	require.True(t, report.IsConditionTrue(first.Conditions, fleetv1alpha1.ConditionAPIHealthy))
 	require.Nil(t, report.GetCondition(first.Conditions, fleetv1alpha1.ConditionReleased))
 	require.Equal(t, first, clusterStatus(*agentPart(first), f, mc, j, false, testNow().Add(time.Hour)))
 
-	require.Equal(t, first, clusterStatus(*agentPart(first), fact{}, mc, j, false, testNow().Add(time.Hour)),
+	require.Equal(t, first, clusterStatus(*agentPart(first), memberFacts{}, mc, j, false, testNow().Add(time.Hour)),
 		"an agent that has just started has no facts yet, and reverts none (I9)")
 
 	f.healthy, f.message = false, "no answer"
@@ -252,17 +252,17 @@ func TestReleasedIsReportedOnceRowsAreGone(t *testing.T) {
 	mc := testCluster()
 	mc.DeletionTimestamp = &metav1.Time{Time: testNow()}
 	j := bindingStateOf(mc, testMembership(), 4, testVersion)
-	waiting := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, fact{}, mc, j, false, testNow())
+	waiting := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, memberFacts{}, mc, j, false, testNow())
 	require.Equal(t, ReasonRowsLeft, report.GetCondition(waiting.Conditions, fleetv1alpha1.ConditionReleased).Reason)
 	j.protected = []string{"label x protects CloneSet shop/web"}
-	kept := report.GetCondition(clusterStatus(waiting, fact{}, mc, j, false, testNow()).Conditions, fleetv1alpha1.ConditionReleased)
+	kept := report.GetCondition(clusterStatus(waiting, memberFacts{}, mc, j, false, testNow()).Conditions, fleetv1alpha1.ConditionReleased)
 	require.Equal(t, fleetv1alpha1.ReasonDeleteProtected, kept.Reason)
-	require.Equal(t, "1 objects of the hub stay: label x protects CloneSet shop/web", kept.Message)
-	released := clusterStatus(waiting, fact{}, mc, j, true, testNow())
+	require.Equal(t, "1 object(s) of the hub can't be deleted: label x protects CloneSet shop/web", kept.Message)
+	released := clusterStatus(waiting, memberFacts{}, mc, j, true, testNow())
 	require.True(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionReleased))
 	require.False(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
-	again := clusterStatus(released, fact{}, mc, bindingStateOf(mc, nil, 4, testVersion), true, testNow().Add(time.Minute))
-	require.Equal(t, released, again, "a binding that is gone is not reported again")
+	again := clusterStatus(released, memberFacts{}, mc, bindingStateOf(mc, nil, 4, testVersion), true, testNow().Add(time.Minute))
+	require.Equal(t, released, again, "a removed binding is not reported again")
 }
 
 func TestReadTombstone(t *testing.T) {
@@ -283,12 +283,12 @@ func TestReadTombstone(t *testing.T) {
 		err        string
 	}{
 		{name: "of this hub and cluster is followed", change: func(map[string]string) {}, membership: testMembership()},
-		{name: "is followed after a crash that came after the removal of the binding", change: func(map[string]string) {}},
-		{name: "of another cluster is not", change: func(m map[string]string) { m[link.TombstoneCluster] = "west" }, err: "for cluster"},
-		{name: "of another hub than the cluster is bound to is not", change: func(map[string]string) {}, membership: other, err: "of hub"},
-		{name: "of a cluster that joined again under another name is not", change: func(map[string]string) {}, membership: renamed, err: "is bound as"},
-		{name: "with an unknown policy is not", change: func(m map[string]string) { m[link.TombstonePolicy] = "Burn" }, err: "policy"},
-		{name: "without a policy is not", change: func(m map[string]string) { delete(m, link.TombstonePolicy) }, err: "policy"},
+		{name: "is followed after a crash right after the binding was removed", change: func(map[string]string) {}},
+		{name: "of another cluster is not followed", change: func(m map[string]string) { m[link.TombstoneCluster] = "west" }, err: "for cluster"},
+		{name: "of another hub than the bound one is not followed", change: func(map[string]string) {}, membership: other, err: "belongs to hub"},
+		{name: "of a cluster that joined again under another name is not followed", change: func(map[string]string) {}, membership: renamed, err: "is bound as"},
+		{name: "with an unknown policy is not followed", change: func(m map[string]string) { m[link.TombstonePolicy] = "Burn" }, err: "policy"},
+		{name: "without a policy is not followed", change: func(m map[string]string) { delete(m, link.TombstonePolicy) }, err: "policy"},
 	}
 	for _, tc := range tests {
 		t.Run("a tombstone "+tc.name, func(t *testing.T) {
@@ -313,6 +313,6 @@ func TestAttack01TombstoneOfAnEarlierMembershipIsIgnored(t *testing.T) {
 		_, err := readTombstone(map[string]string{
 			link.TombstoneCluster: "east", link.TombstoneHubUID: testHub, link.TombstoneUID: uid, link.TombstonePolicy: "Delete",
 		}, "east", testMembership())
-		require.ErrorContains(t, err, "UID", "a hub that was restored has it again")
+		require.ErrorContains(t, err, "UID", "a restored hub has the tombstone again")
 	}
 }

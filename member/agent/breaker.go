@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// breakerWindow is the period over which deletions that the hub did not decide are counted.
+	// breakerWindow is the period over which deletions of rows by anyone other than the hub are counted.
 	breakerWindow = time.Minute
 	// breakerFloor and breakerShare limit the deletions per window: the floor, or a 20th (5 %) of the ledger, whichever is higher.
-	breakerFloor = 10
-	breakerShare = 20
+	breakerFloor   = 10
+	breakerDivisor = 20
 )
 
-// breaker limits how many rows the agent withdraws that something other than the hub deleted, for example a script or the deletion of their
-// namespace. Once it has held one back, it holds all further ones until none is left; an administrator confirms each. It is kept in memory, so
-// a restart may allow another window. It is safe for concurrent use.
+// breaker limits how many rows the agent withdraws if something other than the hub deleted them, such as a script or the deletion of their namespace.
+// Once it has held one back, it holds all further ones until none is held; an administrator confirms each. It is kept in memory, so a restart may
+// allow another window. It is safe for concurrent use.
 type breaker struct {
 	mu     sync.Mutex
 	passed map[client.ObjectKey]time.Time
@@ -40,7 +40,7 @@ func (b *breaker) pass(row client.ObjectKey, ledger int, now time.Time) bool {
 			delete(b.passed, other)
 		}
 	}
-	if len(b.held) > 0 || len(b.passed) >= max(breakerFloor, ledger/breakerShare) {
+	if len(b.held) > 0 || len(b.passed) >= max(breakerFloor, ledger/breakerDivisor) {
 		b.held[row] = true
 		return false
 	}

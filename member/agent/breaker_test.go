@@ -19,10 +19,10 @@ func TestAttack09RowsThatTheHubDidNotWithdrawMeetABreaker(t *testing.T) {
 	}
 	require.False(t, b.pass(row(10), 50, now))
 	now = now.Add(time.Hour)
-	require.False(t, b.pass(row(10), 50, now), "it does not continue after a while by itself")
-	require.False(t, b.pass(row(11), 50, now), "nor for other rows")
+	require.False(t, b.pass(row(10), 50, now), "a held row is not released by time")
+	require.False(t, b.pass(row(11), 50, now), "other rows are held too")
 	b.release(row(10))
-	require.False(t, b.pass(row(12), 50, now), "while any is held back")
+	require.False(t, b.pass(row(12), 50, now), "new rows are held while any row is held back")
 	b.release(row(11))
 	b.release(row(12))
 	require.True(t, b.pass(row(13), 50, now))

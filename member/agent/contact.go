@@ -13,31 +13,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/member/agent/connect"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // Only the member itself can report that it can't reach its hub. A pull member does so in the conditions of its Membership, which names no hub
 // until the cluster is bound. If the cluster is bound to another hub, the Membership is not changed; an event is recorded on it.
 
 // reportFailure reports in the member why an attempt to connect failed.
-func (o Options) reportFailure(ctx context.Context, err error) {
-	if o.Reader == nil || o.Clock == nil || ctx.Err() != nil || errors.Is(err, link.ErrLeft) {
+func (p *puller) reportFailure(ctx context.Context, err error) {
+	if ctx.Err() != nil || errors.Is(err, link.ErrLeft) {
 		return
 	}
-	membership, terr := getMembership(ctx, o.Reader)
-	if terr == nil {
-		c := connected(err)
-		if bound := boundMembership(membership); bound != nil && !boundByPull(bound, o.Cluster) {
-			if o.Events != nil {
-				o.Events.Record(bound, refusedEvent(c.Message))
-			}
+	membership, writeErr := getMembership(ctx, p.member)
+	if writeErr == nil {
+		c := connectedCondition(err)
+		if bound := boundMembership(membership); bound != nil && !boundByPull(bound, p.options.Cluster) {
+			p.events.Record(bound, refusedEvent(c.Message))
 			return
 		}
-		terr = writeConditions(ctx, o.Member, membership, []metav1.Condition{c}, o.Clock.Now())
+		writeErr = writeConditions(ctx, p.member, membership, []metav1.Condition{c}, p.options.Clock.Now())
 	}
-	if terr != nil {
-		ctrl.LoggerFrom(ctx).Error(terr, "Could not write the conditions of the membership")
+	if writeErr != nil {
+		ctrl.LoggerFrom(ctx).Error(writeErr, "Failed to write the conditions of the Membership")
 	}
 }
 
@@ -79,7 +78,7 @@ type contact struct {
 	lost int
 }
 
-// note takes the outcome of a heartbeat. Success is reported at once, a failure only after failureThreshold of them.
+// note takes the outcome of a heartbeat. Success is reported at once, failure only after failureThreshold in a row.
 func (c *contact) note(ctx context.Context, err error) error {
 	if c.link.URL == "" {
 		return nil
@@ -97,7 +96,7 @@ func (c *contact) note(ctx context.Context, err error) error {
 	if gerr != nil {
 		return gerr
 	}
-	conditions := []metav1.Condition{connected(err)}
+	conditions := []metav1.Condition{connectedCondition(err)}
 	skew := c.binding.skew()
 	known := skew.Reason != ""
 	if known {
@@ -123,4 +122,20 @@ func boundMembership(m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 		return nil
 	}
 	return m
+}
+
+// connectedCondition returns the condition for the outcome of an attempt to reach the hub.
+func connectedCondition(err error) metav1.Condition {
+	c := metav1.Condition{
+		Type: fleetv1alpha1.ConditionConnected, Status: report.ConditionStatus(err == nil), Reason: ReasonConnected, Message: "the hub answers",
+	}
+	var explained *connect.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &explained):
+		c.Reason, c.Message = explained.Reason, explained.Message
+	default: // The text of err may differ between attempts.
+		c.Reason, c.Message = ReasonConnectFailed, "the connection failed; see the log of flotilla-member"
+	}
+	return c
 }

@@ -25,8 +25,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/agent"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/member/agent/connect"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
@@ -125,8 +126,8 @@ func (e *controlPlane) agentWrites(t *testing.T, since time.Time) []lab.Write {
 	return slices.DeleteFunc(writes, func(w lab.Write) bool { return w.Resource == "memberships.fleet.kruise.io/status" })
 }
 
-// renewed waits for one more renewal of the member's Lease.
-func (f *fleet) renewed(t *testing.T) {
+// awaitRenewal waits for one more renewal of the member's Lease.
+func (f *fleet) awaitRenewal(t *testing.T) {
 	t.Helper()
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.MemberLease}
@@ -163,15 +164,15 @@ func TestConnectionIsReportedInTheMember(t *testing.T) {
 		{"a wrong token", "Unauthorized", func(*agent.Options) {}},
 		{"a wrong CA", "UnknownAuthority", func(o *agent.Options) { o.CA = member.lab.CA }},
 		{"an address without a server", "ConnectionRefused", func(o *agent.Options) { o.URL = "https://" + closed.Addr().String() }},
-		{"the address of a cluster that is no hub", "Unauthorized", func(o *agent.Options) { o.URL, o.CA = member.lab.ServerURL, member.lab.CA }},
+		{"the address of a cluster that is not a hub", "Unauthorized", func(o *agent.Options) { o.URL, o.CA = member.lab.ServerURL, member.lab.CA }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := agent.Options{
+			o := agent.Options{Options: connect.Options{
 				Cluster: "east", URL: hub.lab.ServerURL, CA: hub.lab.CA, Token: func() (string, error) { return token, nil },
-				Member: member.Client, Reader: member.Client, Keeper: member.Client, Namespace: "flotilla-system", Clock: clock.RealClock{},
-			}
+				Namespace: "flotilla-system", Clock: clock.RealClock{},
+			}}
 			c.change(&o)
-			_, err := agent.Connect(logged(t), o)
+			err := agent.ConnectOnce(testContext(t), o, member.Client)
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), token)
 			condition := member.waitForCondition(t, fleetv1alpha1.ConditionConnected, c.reason)
@@ -179,9 +180,8 @@ func TestConnectionIsReportedInTheMember(t *testing.T) {
 			require.NotContains(t, condition.Message, token)
 			require.Zero(t, member.membership(t).Spec.Hub, "not bound")
 			before := member.membership(t).ResourceVersion
-			_, err = agent.Connect(logged(t), o)
-			require.Error(t, err)
-			require.Equal(t, before, member.membership(t).ResourceVersion, "the same is not written twice")
+			require.Error(t, agent.ConnectOnce(testContext(t), o, member.Client))
+			require.Equal(t, before, member.membership(t).ResourceVersion, "an unchanged report is not written again")
 		})
 	}
 
@@ -193,7 +193,7 @@ func TestConnectionIsReportedInTheMember(t *testing.T) {
 
 	rest := member.membership(t).ResourceVersion
 	for range 3 {
-		f.renewed(t)
+		f.awaitRenewal(t)
 	}
 	require.Equal(t, rest, member.membership(t).ResourceVersion, "nothing is written while nothing changes")
 
@@ -216,9 +216,9 @@ func TestConnectionIsReportedInTheMember(t *testing.T) {
 	f.waitForBound(t, agent.ReasonBoundToOtherHub)
 	rest = member.membership(t).ResourceVersion
 	for range 3 {
-		f.renewed(t)
+		f.awaitRenewal(t)
 	}
-	require.Equal(t, rest, member.membership(t).ResourceVersion, "I21: it writes nothing")
+	require.Equal(t, rest, member.membership(t).ResourceVersion, "the refused hub's agent writes nothing (I21)")
 	require.NoError(t, stop())
 	require.NoError(t, <-ended)
 }
@@ -245,7 +245,7 @@ func TestHubOfAnUnsupportedVersion(t *testing.T) {
 		}
 		require.Equal(t, metav1.ConditionFalse, member.waitForCondition(t, fleetv1alpha1.ConditionSkewSupported, link.AgentTooOld).Status)
 		require.Zero(t, member.membership(t).Spec.Hub)
-		f.renewed(t)
+		f.awaitRenewal(t)
 		lines := &fleetv1alpha1.AppliedWorkList{}
 		require.NoError(t, member.List(t.Context(), lines))
 		require.Empty(t, lines.Items)
@@ -253,9 +253,9 @@ func TestHubOfAnUnsupportedVersion(t *testing.T) {
 	t.Run("it joins after the hub was downgraded", func(t *testing.T) {
 		f.setHubVersion(t, "v0.2.4")
 		f.waitForBound(t, agent.ReasonBound)
-		f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkProgressing)
 		f.completeUnited(t)
-		f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkHealthy)
 		member.waitForCondition(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported)
 	})
 	t.Run("an upgrade that goes too far changes nothing in the member", func(t *testing.T) {
@@ -264,21 +264,21 @@ func TestHubOfAnUnsupportedVersion(t *testing.T) {
 		since := clock.RealClock{}.Now()
 		before := f.united(t, "web")
 		testkit.Change(t, hub.Client, row.DeepCopy(), func(now *fleetv1alpha1.MemberWork) { now.Spec.Patch.Raw = grantPatch(1) })
-		require.NoError(t, hub.Delete(t.Context(), row.DeepCopy()), "not even a row that is withdrawn")
-		f.renewed(t)
-		f.renewed(t)
+		require.NoError(t, hub.Delete(t.Context(), row.DeepCopy()), "not even a withdrawn row is handled")
+		f.awaitRenewal(t)
+		f.awaitRenewal(t)
 		require.Empty(t, member.agentWrites(t, since))
 		require.Equal(t, before.ResourceVersion, f.united(t, "web").ResourceVersion)
 		c := f.waitForBound(t, agent.ReasonBound)
 		require.Equal(t, metav1.ConditionTrue, c.Status, "the binding stays")
 	})
-	t.Run("nor does a restart of the agent", func(t *testing.T) {
+	t.Run("a restart of the agent changes nothing either", func(t *testing.T) {
 		require.NoError(t, stop())
 		require.NoError(t, <-ended)
 		since := clock.RealClock{}.Now()
 		stop, ended = f.run(whole)
-		f.renewed(t)
-		f.renewed(t)
+		f.awaitRenewal(t)
+		f.awaitRenewal(t)
 		require.Empty(t, member.agentWrites(t, since))
 		f.united(t, "web")
 	})
@@ -287,20 +287,20 @@ func TestHubOfAnUnsupportedVersion(t *testing.T) {
 		require.NoError(t, <-ended)
 		f.version = "v0.4.1"
 		stop, ended = f.run(whole)
-		f.withdrawn(t, row)
+		f.finishWithdrawal(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
 		member.waitForCondition(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported)
 	})
 	t.Run("a cluster may leave a hub that is too old", func(t *testing.T) {
 		left := f.row(t, "shop", "left", 2, fleetv1alpha1.LeaveOrphan)
-		f.phase(t, left, fleetv1alpha1.WorkProgressing)
+		f.awaitPhase(t, left, fleetv1alpha1.WorkProgressing)
 		f.setHubVersion(t, "v0.1.0")
 		member.waitForCondition(t, fleetv1alpha1.ConditionSkewSupported, link.HubTooOld)
 		mc := &fleetv1alpha1.MemberCluster{}
 		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, mc))
 		require.NoError(t, hub.Delete(t.Context(), mc))
 		require.NoError(t, hub.Delete(t.Context(), left))
-		f.withdrawn(t, left)
+		f.finishWithdrawal(t, left)
 		require.True(t, eventually(t, func() bool { return member.membership(t) == nil }))
 		require.EqualValues(t, 2, *f.united(t, "left").Spec.Replicas)
 	})
@@ -319,9 +319,9 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	first.join(t, "hub-1")
 	stopFirst, endedFirst := first.run(t)
 	row := first.row(t, "shop", "web", 3, fleetv1alpha1.LeaveOrphan)
-	first.phase(t, row, fleetv1alpha1.WorkProgressing)
+	first.awaitPhase(t, row, fleetv1alpha1.WorkProgressing)
 	first.completeUnited(t)
-	first.phase(t, row, fleetv1alpha1.WorkHealthy)
+	first.awaitPhase(t, row, fleetv1alpha1.WorkHealthy)
 	member.waitForCondition(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
 
 	other := &fleet{hub: hub, member: member, name: unique("our-east"), as: agentUser, program: "flotilla-agent-of-another-hub"}
@@ -335,7 +335,7 @@ func TestMemberOfAnotherHub(t *testing.T) {
 		require.Contains(t, c.Message, part)
 	}
 	for range 6 {
-		other.renewed(t)
+		other.awaitRenewal(t)
 	}
 	require.Empty(t, member.writesOf(t, other.program, since))
 	require.Equal(t, before.ResourceVersion, first.united(t, "web").ResourceVersion)
@@ -353,10 +353,10 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: first.name}, mc))
 	require.NoError(t, hub.Delete(t.Context(), mc))
 	require.NoError(t, hub.Delete(t.Context(), row))
-	first.withdrawn(t, row)
+	first.finishWithdrawal(t, row)
 	other.waitForBound(t, agent.ReasonBound)
-	other.phase(t, theirs, fleetv1alpha1.WorkProgressing)
-	require.EqualValues(t, 3, *first.united(t, "web").Spec.Replicas, "what the first has applied is kept")
+	other.awaitPhase(t, theirs, fleetv1alpha1.WorkProgressing)
+	require.EqualValues(t, 3, *first.united(t, "web").Spec.Replicas, "what the first hub applied is kept")
 	require.Equal(t, "hub-2", member.membership(t).Spec.Hub.UID)
 	require.NoError(t, stopFirst())
 	if err := <-endedFirst; err != nil { // Whether it noticed that it has left is tested elsewhere.

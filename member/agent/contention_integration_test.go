@@ -61,7 +61,7 @@ func TestI41WhatChangesEachApplyIsAppliedLessAndLessOften(t *testing.T) {
 			end := c.rival(t, member, c.name)
 			since := clock.RealClock{}.Now()
 			row := f.row(t, "shop", c.name, 2, fleetv1alpha1.LeaveDelete)
-			s := f.status(t, row, "Contended", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Reason == "Contended" })
+			s := f.awaitStatus(t, row, "Contended", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Reason == "Contended" })
 			require.Equal(t, fleetv1alpha1.WorkDegraded, s.Phase)
 			require.Contains(t, s.Message, "mutating webhooks")
 			require.Equal(t, "rival", f.united(t, c.name).Labels["app"])
@@ -78,7 +78,7 @@ func TestI41WhatChangesEachApplyIsAppliedLessAndLessOften(t *testing.T) {
 			}
 
 			end()
-			f.status(t, row, "applied", func(s fleetv1alpha1.MemberWorkStatus) bool {
+			f.awaitStatus(t, row, "applied", func(s fleetv1alpha1.MemberWorkStatus) bool {
 				return s.Reason == "" && f.united(t, c.name).Labels["app"] == "web"
 			})
 		})

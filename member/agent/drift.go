@@ -22,10 +22,10 @@ const (
 // metadataDiffers reports whether a label or annotation of want is missing in live or has a different value. Such changes don't raise the
 // generation of an object.
 func metadataDiffers(want, live *unstructured.Unstructured) bool {
-	return !holds(live.GetLabels(), want.GetLabels()) || !holds(live.GetAnnotations(), want.GetAnnotations())
+	return !hasAll(live.GetLabels(), want.GetLabels()) || !hasAll(live.GetAnnotations(), want.GetAnnotations())
 }
 
-func holds(have, want map[string]string) bool {
+func hasAll(have, want map[string]string) bool {
 	for key, value := range want {
 		if got, ok := have[key]; !ok || got != value {
 			return false
@@ -34,8 +34,8 @@ func holds(have, want map[string]string) bool {
 	return true
 }
 
-// boundPaths cuts a list of paths to what a status may hold: at most five paths of at most 128 characters, without a leading dot.
-func boundPaths(paths []string) []string {
+// limitPaths cuts a list of paths to what a status may hold: at most five paths of at most 128 characters, without a leading dot.
+func limitPaths(paths []string) []string {
 	out := make([]string, 0, min(len(paths), driftPaths))
 	for _, p := range paths {
 		p = strings.TrimPrefix(p, ".")

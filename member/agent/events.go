@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // Reasons and actions of events on objects in the member.
@@ -17,8 +17,8 @@ const (
 	EventContended = reasonContended
 	// EventAdopted means that an existing object now belongs to the hub.
 	EventAdopted = "Adopted"
-	// EventStranded, on the Membership, means that the certificate for the hub has expired and there is no valid token.
-	EventStranded = "NoWayToHub"
+	// EventStranded, on the Membership, means that this cluster has joined before, but has no credential that its hub accepts.
+	EventStranded = "NoHubCredential"
 
 	// EventHubRefused, on the Membership, means that the cluster is bound to one hub while another one wants it or can't be reached.
 	EventHubRefused = "HubRefused"
@@ -34,11 +34,11 @@ const (
 )
 
 func driftEvent(paths []string) event.Event {
-	return event.Warning(EventDrift, actionApply, "Reverted changes of %s. Change them on the hub.", strings.Join(paths, ", "))
+	return event.Warning(EventDrift, actionApply, "Reverted changes to %s. Make them on the hub instead.", strings.Join(paths, ", "))
 }
 
 func adoptedEvent(how fleetv1alpha1.AdoptionPolicy) event.Event {
-	return event.Normal(EventAdopted, actionApply, "Adopted for the hub, with adoption %s. It is withdrawn with its object on the hub.", how)
+	return event.Normal(EventAdopted, actionApply, "Adopted for the hub (adoption policy %s). It will be withdrawn when its object on the hub is deleted.", how)
 }
 
 func strandedEvent(err error) event.Event {
@@ -46,8 +46,9 @@ func strandedEvent(err error) event.Event {
 }
 
 func restoredEvent(row *fleetv1alpha1.MemberWork, epoch int64) event.Event {
-	return event.Warning(EventHubRestored, actionApply, "Row %s of the hub is older than what was applied here, as after a restore from a backup. "+
-		"Nothing is deleted or scaled in until the hub's epoch is %d or higher.", row.Name, epoch)
+	return event.Warning(EventHubRestored, actionApply, "The hub's row %s is older than what was applied here, as after a restore from a backup. "+
+		"Nothing will be deleted or scaled in until the epoch in the hub's ConfigMap %s/%s is at least %d.",
+		row.Name, fleetv1alpha1.SystemNamespace, fleetv1alpha1.EpochConfigMap, epoch)
 }
 
 func unclaimedEvent(lines []*fleetv1alpha1.AppliedWork) event.Event {
@@ -55,22 +56,22 @@ func unclaimedEvent(lines []*fleetv1alpha1.AppliedWork) event.Event {
 	for _, line := range lines {
 		names = append(names, fmt.Sprintf("%s %s/%s", line.Spec.Object.Kind, line.Spec.Object.Namespace, line.Spec.Object.Name))
 	}
-	return event.Warning(EventUnclaimed, actionApply, "%d objects were applied for rows that the hub does not have: %s. "+
-		"They stay. To delete them, or to keep them without the hub's marks, annotate this Membership with %s=Delete or Orphan.",
+	return event.Warning(EventUnclaimed, actionApply, "%d object(s) applied for rows that the hub doesn't have: %s. "+
+		"They are kept. To delete them, or to keep them without the hub's marks, annotate this Membership with %s=Delete or Orphan.",
 		len(lines), event.Names(names), link.AnnotationUnclaimed)
 }
 
 // protectedText says which objects stay. why has the reason for each.
 func protectedText(why []string) string {
-	return fmt.Sprintf("%d objects of the hub stay: %s", len(why), event.Names(why))
+	return fmt.Sprintf("%d object(s) of the hub can't be deleted: %s", len(why), event.Names(why))
 }
 
 func protectedEvent(why []string) event.Event {
 	return event.Warning(EventProtected, actionApply, "%s", protectedText(why))
 }
 
-func undecidedEvent(decision string) event.Event {
-	return event.Warning(EventUnclaimed, actionApply, "annotation %s is %q: write %s or %s",
+func invalidDecisionEvent(decision string) event.Event {
+	return event.Warning(EventUnclaimed, actionApply, "annotation %s is %q: must be %s or %s",
 		link.AnnotationUnclaimed, decision, fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete)
 }
 

@@ -23,20 +23,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // failing is an agent with a row for a ConfigMap. Its member answers requests of one kind with err while err is not nil.
 type failing struct {
-	rows   *rows
-	hub    client.Client
-	member client.WithWatch
-	clock  *clocktesting.FakeClock
-	key    client.ObjectKey
-	of     string
-	err    error
+	rows    *rowReconciler
+	hub     client.Client
+	member  client.WithWatch
+	clock   *clocktesting.FakeClock
+	key     client.ObjectKey
+	request string
+	err     error
 }
 
 func newFailing(t *testing.T) *failing {
@@ -59,7 +59,7 @@ func newFailing(t *testing.T) *failing {
 	}
 	f.hub = fake.NewClientBuilder().WithScheme(scheme).WithObjects(row).WithStatusSubresource(row).Build()
 	fail := func(request string) error {
-		if f.of == request {
+		if f.request == request {
 			return f.err
 		}
 		return nil
@@ -89,14 +89,14 @@ func newFailing(t *testing.T) *failing {
 	ledger, err := newLedger(t.Context(), f.member, f.member)
 	require.NoError(t, err)
 	find := finder{reader: f.member, mapper: f.member.RESTMapper()}
-	f.rows = &rows{
+	f.rows = &rowReconciler{
 		link: link.Link{
 			Cluster: "east", Hub: connection{cached: f.hub, live: f.hub}, Member: connection{cached: f.member, live: f.member},
 			Events: &testkit.Events{}, Clock: worldClock{PassiveClock: f.clock},
 		},
-		binding: &binding{state: bindingState{ours: true, permission: permission{act: true, hubUID: worldHub, epoch: 3, hubEpoch: 3}}},
+		binding: &binding{state: bindingState{ours: true, permission: permission{mayAct: true, hubUID: worldHub, epoch: 3, hubEpoch: 3}}},
 		ledger:  ledger, find: find, writer: writer{client: f.member, reader: f.member, find: find, ledger: ledger},
-		watches: newWatches(nil), memory: newMemory(), breaker: newBreaker(), started: f.clock.Now(), unclaimed: func() {},
+		watches: newWatches(nil), memory: newMemory(), breaker: newBreaker(), started: f.clock.Now(), enqueueBinding: func() {},
 		throttle: report.Throttle{Interval: reportEvery},
 	}
 	return f
@@ -118,14 +118,14 @@ func (f *failing) try(t *testing.T, times int) *fleetv1alpha1.MemberWork {
 func TestAnErrorOfTheMemberIsReported(t *testing.T) {
 	t.Parallel()
 	const message = `failed calling webhook "policy": connection refused`
-	for _, of := range []string{"apply", "get", "delete"} {
-		t.Run(of, func(t *testing.T) {
+	for _, request := range []string{"apply", "get", "delete"} {
+		t.Run(request, func(t *testing.T) {
 			t.Parallel()
 			f := newFailing(t)
 			row := f.try(t, 2)
 			before := row.Status
 			require.Equal(t, fleetv1alpha1.WorkHealthy, before.Phase)
-			if of == "delete" {
+			if request == "delete" {
 				require.NoError(t, f.hub.Delete(t.Context(), row))
 			} else {
 				row.Spec.Patch.Raw = []byte(`{"data":{"a":"c"}}`)
@@ -133,17 +133,17 @@ func TestAnErrorOfTheMemberIsReported(t *testing.T) {
 				require.NoError(t, f.hub.Update(t.Context(), row))
 			}
 
-			f.of, f.err = of, apierrors.NewInternalError(errors.New(message))
-			require.Equal(t, before, f.try(t, reportedFailures-1).Status, "a short failure is not reported")
-			was := f.try(t, 1)
-			require.Equal(t, fleetv1alpha1.WorkDegraded, was.Status.Phase)
-			require.Equal(t, fleetv1alpha1.ReasonError, was.Status.Reason)
-			require.Contains(t, was.Status.Message, message)
-			require.Equal(t, before.ObservedGeneration, was.Status.ObservedGeneration, "the row is not acknowledged")
+			f.request, f.err = request, apierrors.NewInternalError(errors.New(message))
+			require.Equal(t, before, f.try(t, reportAfterFailures-1).Status, "a short failure is not reported")
+			degraded := f.try(t, 1)
+			require.Equal(t, fleetv1alpha1.WorkDegraded, degraded.Status.Phase)
+			require.Equal(t, fleetv1alpha1.ReasonError, degraded.Status.Reason)
+			require.Contains(t, degraded.Status.Message, message)
+			require.Equal(t, before.ObservedGeneration, degraded.Status.ObservedGeneration, "the row is not acknowledged")
 
 			f.err = apierrors.NewInternalError(errors.New("another port each time"))
-			require.Equal(t, was, f.try(t, 5), "a message that changes is not reported each time")
-			f.clock.Step(messageLasts)
+			require.Equal(t, degraded, f.try(t, 5), "a changing message is not reported each time")
+			f.clock.Step(messageLifetime)
 			require.Contains(t, f.try(t, 8).Status.Message, "another port")
 
 			f.err = nil
@@ -162,7 +162,7 @@ func TestAMemberThatIsNotReachedIsNoErrorOfItsRows(t *testing.T) {
 		fmt.Errorf("client rate limiter: %w", context.DeadlineExceeded),
 	} {
 		f := newFailing(t)
-		f.of, f.err = "get", err
-		require.Empty(t, f.try(t, 2*reportedFailures).Status)
+		f.request, f.err = "get", err
+		require.Empty(t, f.try(t, 2*reportAfterFailures).Status)
 	}
 }

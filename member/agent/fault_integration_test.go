@@ -20,14 +20,14 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// behind returns the control plane as seen by clients whose requests fail.
-func (e *controlPlane) behind(f *testenv.Faults) *controlPlane {
+// withFaults returns the control plane as seen by clients whose requests fail.
+func (e *controlPlane) withFaults(f *testenv.Faults) *controlPlane {
 	behind := *e
 	behind.cfg = rest.CopyConfig(e.cfg)
 	behind.cfg.Wrap(f.Transport)
@@ -46,22 +46,22 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 	member := startControlPlane(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
 	member.namespace(t, "shop")
 	// An agent whose informers wait for a retry sends little but heartbeats. Frequent heartbeats make faults occur in each round.
-	f := &fleet{hub: hub.behind(ofHub), member: member.behind(ofMember), name: unique("faults"), program: unique("agent"), lease: 1}
+	f := &fleet{hub: hub.withFaults(ofHub), member: member.withFaults(ofMember), name: unique("faults"), program: unique("agent"), lease: 1}
 	f.join(t, "hub-1")
 	stop, ended := f.run(t)
 	var rows []*fleetv1alpha1.MemberWork
 	for i := range 4 {
 		row := f.row(t, "shop", fmt.Sprintf("web-%d", i), 3, fleetv1alpha1.LeaveDelete)
-		f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkProgressing)
 		rows = append(rows, row)
 	}
 	// For a kind with a CRD: one object that it made and one that it adopted. The served kinds are discovered again in each round.
 	require.NoError(t, member.Create(t.Context(), widgets("v1")))
-	f.phase(t, f.rowOf(t, "widget-made", widget("made"), nil), fleetv1alpha1.WorkApplied)
+	f.awaitPhase(t, f.rowOf(t, "widget-made", widget("made"), nil), fleetv1alpha1.WorkApplied)
 	there := &unstructured.Unstructured{}
 	require.NoError(t, there.UnmarshalJSON([]byte(widget("adopted"))))
 	require.NoError(t, member.Create(t.Context(), there))
-	f.phase(t, f.rowOf(t, "widget-adopted", widget("adopted"), applying(fleetv1alpha1.AdoptIfEqual)), fleetv1alpha1.WorkApplied)
+	f.awaitPhase(t, f.rowOf(t, "widget-adopted", widget("adopted"), applying(fleetv1alpha1.AdoptIfEqual)), fleetv1alpha1.WorkApplied)
 	before, since := f.identities(t), clock.RealClock{}.Now()
 	require.Len(t, before, 3*len(rows)+1+3*2)
 
@@ -72,7 +72,7 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 		return append(plain, ofHub.Missing()...)
 	}
 	for ; rounds < 4 || len(missing()) > 0; rounds++ {
-		require.Less(t, rounds, 40, "these faults did not come up: %v", missing())
+		require.Less(t, rounds, 40, "these faults did not occur: %v", missing())
 		require.NoError(t, stop())
 		t.Logf("ended, to be started again: %v", <-ended)
 		replicas++
@@ -104,7 +104,7 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 		return member.membership(t).Annotations[link.AnnotationUnclaimed] == ""
 	}), "all of the last change is applied, and the administrator's decision is carried out")
 	for _, row := range rows {
-		f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkProgressing)
 	}
 	require.Equal(t, before, f.identities(t))
 	require.Empty(t, ofHub.Deletes())

@@ -14,7 +14,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // splitPath splits a path into names: a.b[c.d] becomes a, b and c.d. It reports whether the path is valid.
@@ -63,8 +63,8 @@ func joinPath(names []string) string {
 	return b.String()
 }
 
-// ignored returns the split paths of the fields that a row ignores. The error names a path that is invalid or must not be ignored.
-func ignored(apply *fleetv1alpha1.WorkApply) ([][]string, error) {
+// ignoredPaths returns the split paths of the fields that a row ignores. The error names a path that is invalid or must not be ignored.
+func ignoredPaths(apply *fleetv1alpha1.WorkApply) ([][]string, error) {
 	if apply == nil {
 		return nil, nil
 	}
@@ -72,26 +72,38 @@ func ignored(apply *fleetv1alpha1.WorkApply) ([][]string, error) {
 	for _, path := range apply.Ignore {
 		names, ok := splitPath(path)
 		if !ok {
-			return nil, fmt.Errorf("spec.apply.ignore: %q is no path: write names with dots, such as spec.replicas, or in brackets", path)
+			return nil, fmt.Errorf("spec.apply.ignore: %q is not a path: separate names with dots, as in spec.replicas, or use brackets", path)
 		}
-		marks := slices.Contains(names, keys.FleetRowUID)
-		if labelled := names[0] == "metadata" && len(names) == 3 && (names[1] == "labels" || names[1] == "annotations"); marks ||
-			len(names) < 2 || names[0] == "apiVersion" || names[0] == "kind" || names[0] == "metadata" && !labelled {
-			return nil, fmt.Errorf("spec.apply.ignore: %q can't be ignored: name a field below spec or data, or one label or annotation", path)
+		if !mayIgnore(names) {
+			return nil, fmt.Errorf("spec.apply.ignore: %q can't be ignored: name a field under spec or data, or a single label or annotation", path)
 		}
 		out = append(out, names)
 	}
 	return out, nil
 }
 
-// cut removes fields from an object, along with parent maps that become empty.
-func cut(o map[string]any, paths [][]string) {
+// mayIgnore reports whether a row may ignore a field: one that can't identify the object and isn't our annotation.
+func mayIgnore(names []string) bool {
+	if len(names) < 2 || slices.Contains(names, keys.FleetRowUID) {
+		return false
+	}
+	switch names[0] {
+	case "apiVersion", "kind":
+		return false
+	case "metadata":
+		return len(names) == 3 && (names[1] == "labels" || names[1] == "annotations")
+	}
+	return true
+}
+
+// removeFields removes fields from an object, along with parent maps that become empty.
+func removeFields(o map[string]any, paths [][]string) {
 	for _, names := range paths {
-		cutOne(o, names)
+		removeField(o, names)
 	}
 }
 
-func cutOne(o map[string]any, names []string) {
+func removeField(o map[string]any, names []string) {
 	if len(names) == 1 {
 		delete(o, names[0])
 		return
@@ -101,19 +113,19 @@ func cutOne(o map[string]any, names []string) {
 		return
 	}
 	had := len(below)
-	if cutOne(below, names[1:]); had > 0 && len(below) == 0 {
+	if removeField(below, names[1:]); had > 0 && len(below) == 0 {
 		delete(o, names[0])
 	}
 }
 
-// carry copies into want the live values of ignored fields that the agent owns. Without them an apply would remove the fields: a manager that
-// applies a field and then leaves it out gives it up, and a field without an owner is removed. Once another client has changed such a field,
-// that client owns it. It reports whether there were any.
-func carry(want, live *unstructured.Unstructured, paths [][]string) (bool, error) {
+// keepIgnored copies into want the live values of ignored fields that the agent owns. Without them an apply would remove the fields: a manager
+// that applies a field and then leaves it out gives it up, and a field without an owner is removed. Once another client has changed such a
+// field, that client owns it. It reports whether there were any.
+func keepIgnored(want, live *unstructured.Unstructured, paths [][]string) (bool, error) {
 	if len(paths) == 0 {
 		return false, nil
 	}
-	mine, err := fieldsOf(live, ofApply)
+	mine, err := fieldsOf(live, isAgentApply)
 	if err != nil {
 		return false, err
 	}
@@ -134,8 +146,8 @@ func carry(want, live *unstructured.Unstructured, paths [][]string) (bool, error
 	return carried, nil
 }
 
-// ofApply reports whether an entry belongs to the agent's applies.
-func ofApply(e metav1.ManagedFieldsEntry) bool {
+// isAgentApply reports whether an entry belongs to the agent's applies.
+func isAgentApply(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == link.AgentManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 }
 
@@ -171,10 +183,10 @@ func owns(set *fieldpath.Set, names []string) bool {
 	return true
 }
 
-// leave removes from want the fields that others own in live, and returns their paths, sorted. For a field within a list, it returns the path
-// of the list.
-func leave(want, live *unstructured.Unstructured) ([]string, error) {
-	others, err := fieldsOf(live, func(e metav1.ManagedFieldsEntry) bool { return !ofApply(e) })
+// leaveToOwners removes from want the fields that others own in live, and returns their paths, sorted. For a field within a list, it returns
+// the path of the list.
+func leaveToOwners(want, live *unstructured.Unstructured) ([]string, error) {
+	others, err := fieldsOf(live, func(e metav1.ManagedFieldsEntry) bool { return !isAgentApply(e) })
 	if err != nil {
 		return nil, err
 	}
@@ -242,14 +254,14 @@ func (s *stripper) item(v any, set *fieldpath.Set, at []string) (any, bool) {
 		return v, true
 	}
 	for e := range set.Children.All() {
-		if e.Key == nil || !keyed(fields, *e.Key) {
+		if e.Key == nil || !hasKeys(fields, *e.Key) {
 			continue
 		}
 		below, _ := set.Children.Get(e)
 		kept := map[string]any{}
 		for _, key := range *e.Key {
-			if is, found := fields[key.Name]; found {
-				kept[key.Name] = is
+			if keyValue, found := fields[key.Name]; found {
+				kept[key.Name] = keyValue
 				delete(fields, key.Name)
 			}
 		}
@@ -267,12 +279,12 @@ func (s *stripper) item(v any, set *fieldpath.Set, at []string) (any, bool) {
 	return v, true
 }
 
-// keyed reports whether an item has these keys. A key that is missing in the item may have a default.
-func keyed(item map[string]any, by value.FieldList) bool {
+// hasKeys reports whether an item has these keys. A key that is missing in the item may have a default.
+func hasKeys(item map[string]any, by value.FieldList) bool {
 	found := false
 	for _, key := range by {
-		is, has := item[key.Name]
-		if has && !value.Equals(value.NewValueInterface(is), key.Value) {
+		actual, has := item[key.Name]
+		if has && !value.Equals(value.NewValueInterface(actual), key.Value) {
 			return false
 		}
 		found = found || has

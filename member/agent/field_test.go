@@ -18,7 +18,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 func TestPathsOfFields(t *testing.T) {
@@ -46,10 +46,10 @@ func TestWhatARowMayIgnore(t *testing.T) {
 		"spec": false, "kind": false, "apiVersion": false, "metadata.name": false, "metadata.namespace": false, "metadata.labels": false,
 		"metadata.annotations[" + keys.FleetRowUID + "]": false, "spec..a": false, "metadata.ownerReferences.a": false,
 	} {
-		_, err := ignored(&fleetv1alpha1.WorkApply{Ignore: []string{path}})
+		_, err := ignoredPaths(&fleetv1alpha1.WorkApply{Ignore: []string{path}})
 		require.Equal(t, ok, err == nil, "%s: %v", path, err)
 	}
-	none, err := ignored(nil)
+	none, err := ignoredPaths(nil)
 	require.NoError(t, err)
 	require.Empty(t, none)
 }
@@ -88,17 +88,17 @@ func TestI44FieldsThatOthersOwnAreLeftToThem(t *testing.T) {
 			then: `{spec: {paused: true}}`, left: []string{"spec.replicas"},
 		},
 		{
-			name: "a map that is left whole",
+			name: "a map whose only field is left",
 			want: `{spec: {replicas: 5}, data: {a: b}}`, others: `{"f:spec": {"f:replicas": {}}}`,
 			then: `{data: {a: b}}`, left: []string{"spec.replicas"},
 		},
 		{
-			name: "what is owned as a whole",
+			name: "an atomic field",
 			want: `{spec: {selector: {matchLabels: {app: web}}, replicas: 5}}`, others: `{"f:spec": {"f:selector": {}}}`,
 			then: `{spec: {replicas: 5}}`, left: []string{"spec.selector"},
 		},
 		{
-			name:   "a label with dots, and not the mark of the hub",
+			name:   "a label with dots, but not the hub's annotation",
 			want:   `{metadata: {labels: {a.b/c: d, app: web}, annotations: {fleet.kruise.io/row-uid: r}}}`,
 			others: `{"f:metadata": {"f:labels": {".": {}, "f:a.b/c": {}}, "f:annotations": {"f:fleet.kruise.io/row-uid": {}}}}`,
 			then:   `{metadata: {labels: {app: web}, annotations: {fleet.kruise.io/row-uid: r}}}`, left: []string{"metadata.labels[a.b/c]"},
@@ -110,7 +110,7 @@ func TestI44FieldsThatOthersOwnAreLeftToThem(t *testing.T) {
 			then:   `{spec: {containers: [{name: app, tty: true}, {name: other, image: "x:1"}]}}`, left: []string{"spec.containers"},
 		},
 		{
-			name:   "an item of which nothing else is left",
+			name:   "an item without other fields",
 			want:   `{spec: {ports: [{containerPort: 80, name: http}, {containerPort: 81}]}}`,
 			others: `{"f:spec": {"f:ports": {'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}, "f:name": {}}}}}`,
 			then:   `{spec: {ports: [{containerPort: 81}]}}`, left: []string{"spec.ports"},
@@ -121,7 +121,7 @@ func TestI44FieldsThatOthersOwnAreLeftToThem(t *testing.T) {
 			then: `{metadata: {finalizers: [b]}}`, left: []string{"metadata.finalizers"},
 		},
 		{
-			name: "nothing", want: `{spec: {replicas: 5}}`, others: `{"f:spec": {"f:paused": {}}}`, then: `{spec: {replicas: 5}}`,
+			name: "no common field", want: `{spec: {replicas: 5}}`, others: `{"f:spec": {"f:paused": {}}}`, then: `{spec: {replicas: 5}}`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestI44FieldsThatOthersOwnAreLeftToThem(t *testing.T) {
 			const head = "{apiVersion: v1, kind: X"
 			want := object(t, head+", "+tc.want[1:], nil)
 			live := object(t, head+"}", map[string]string{"other": tc.others, link.AgentManager: `{"f:spec": {"f:paused": {}}}`})
-			left, err := leave(want, live)
+			left, err := leaveToOwners(want, live)
 			require.NoError(t, err)
 			require.Equal(t, tc.left, left)
 			require.Empty(t, cmp.Diff(object(t, head+", "+tc.then[1:], nil).Object, want.Object))
@@ -146,14 +146,14 @@ func TestI40AFieldThatIsIgnoredLaterKeepsItsValue(t *testing.T) {
 		carried    bool
 	}{
 		{"while the agent owns it", `{"f:spec": {"f:replicas": {}}}`, true},
-		{"while the agent owns what it is in", `{"f:spec": {}}`, true},
-		{"and is another's once that has changed it", `{"f:spec": {"f:paused": {}}}`, false},
-		{"or if the agent never wrote it", `{}`, false},
+		{"while the agent owns its parent", `{"f:spec": {}}`, true},
+		{"not once another client has changed it", `{"f:spec": {"f:paused": {}}}`, false},
+		{"not if the agent never wrote it", `{}`, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			want := object(t, `{apiVersion: v1, kind: X, spec: {paused: true}}`, nil)
-			carried, err := carry(want, object(t, live, map[string]string{link.AgentManager: tc.mine}), paths)
+			carried, err := keepIgnored(want, object(t, live, map[string]string{link.AgentManager: tc.mine}), paths)
 			require.NoError(t, err)
 			require.Equal(t, tc.carried, carried)
 			n, found, _ := unstructured.NestedInt64(want.Object, "spec", "replicas")
@@ -171,7 +171,7 @@ func TestRenderLeavesOutWhatARowIgnores(t *testing.T) {
 	require.NoError(t, err)
 	some, err := render(manifest(5), nil, &fleetv1alpha1.WorkApply{Ignore: []string{"spec.replicas", "metadata.labels.app"}}, testRow)
 	require.NoError(t, err)
-	require.NotEqual(t, all.hash, some.hash, "it is applied again, which gives the fields up")
+	require.NotEqual(t, all.hash, some.hash, "another hash causes an apply that gives up the fields")
 	_, found, _ := unstructured.NestedInt64(some.object.Object, "spec", "replicas")
 	require.False(t, found)
 	require.Empty(t, some.object.GetLabels())
@@ -187,7 +187,7 @@ func TestRenderLeavesOutWhatARowIgnores(t *testing.T) {
 func TestCacheKeepsLittle(t *testing.T) {
 	t.Parallel()
 	kept := func(o *unstructured.Unstructured) *unstructured.Unstructured {
-		out, err := slim(o)
+		out, err := stripForCache(o)
 		require.NoError(t, err)
 		return out.(*unstructured.Unstructured)
 	}
@@ -226,21 +226,21 @@ func TestKindsOfAMember(t *testing.T) {
 		want   []fleetv1alpha1.ServedKind
 		silent map[string]bool
 	}{
-		"that the agent may write":                                   {[]authorizationv1.ResourceRule{rule("apps", "deployments", verbs...)}, []fleetv1alpha1.ServedKind{deployment}, nil},
-		"by several rules":                                           {[]authorizationv1.ResourceRule{rule("", "configmaps", "get", "create"), rule("", "configmaps", "patch", "delete")}, []fleetv1alpha1.ServedKind{configMap}, nil},
-		"that it may only read":                                      {[]authorizationv1.ResourceRule{rule("apps", "daemonsets", "get", "list", "watch")}, []fleetv1alpha1.ServedKind{}, nil},
-		"of which it may write one":                                  {[]authorizationv1.ResourceRule{named}, []fleetv1alpha1.ServedKind{}, nil},
-		"of an administrator, but no Node":                           {[]authorizationv1.ResourceRule{rule("*", "*", "*")}, []fleetv1alpha1.ServedKind{configMap, {Group: "apps", Kind: "DaemonSet", Versions: []string{"v1"}}, deployment}, nil},
-		"while a group does not answer that the agent may not write": {[]authorizationv1.ResourceRule{rule("apps", "deployments", verbs...)}, []fleetv1alpha1.ServedKind{deployment}, map[string]bool{"metrics.k8s.io": true}},
-		"or that it may":                                             {[]authorizationv1.ResourceRule{rule("apps", "deployments", verbs...)}, nil, map[string]bool{"apps": true}},
+		"kinds that the agent may write":                                {[]authorizationv1.ResourceRule{rule("apps", "deployments", verbs...)}, []fleetv1alpha1.ServedKind{deployment}, nil},
+		"rights from several rules":                                     {[]authorizationv1.ResourceRule{rule("", "configmaps", "get", "create"), rule("", "configmaps", "patch", "delete")}, []fleetv1alpha1.ServedKind{configMap}, nil},
+		"a kind that the agent may only read":                           {[]authorizationv1.ResourceRule{rule("apps", "daemonsets", "get", "list", "watch")}, []fleetv1alpha1.ServedKind{}, nil},
+		"a kind of which the agent may write only one object":           {[]authorizationv1.ResourceRule{named}, []fleetv1alpha1.ServedKind{}, nil},
+		"the rights of an administrator, without Node":                  {[]authorizationv1.ResourceRule{rule("*", "*", "*")}, []fleetv1alpha1.ServedKind{configMap, {Group: "apps", Kind: "DaemonSet", Versions: []string{"v1"}}, deployment}, nil},
+		"a group that does not answer and that the agent may not write": {[]authorizationv1.ResourceRule{rule("apps", "deployments", verbs...)}, []fleetv1alpha1.ServedKind{deployment}, map[string]bool{"metrics.k8s.io": true}},
+		"a group that does not answer and that the agent may write":     {[]authorizationv1.ResourceRule{rule("apps", "deployments", verbs...)}, nil, map[string]bool{"apps": true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Empty(t, cmp.Diff(tc.want, kindsOf(lists, tc.silent, tc.rules, nil)))
+			require.Empty(t, cmp.Diff(tc.want, writableKinds(lists, tc.silent, tc.rules, nil)))
 		})
 	}
-	require.Empty(t, cmp.Diff([]fleetv1alpha1.ServedKind{deployment}, kindsOf(lists, nil, []authorizationv1.ResourceRule{rule("*", "*", "*")}, &link.ResourceLimits{})),
-		"what the hub may not place is not reported, whatever the rights are")
+	require.Empty(t, cmp.Diff([]fleetv1alpha1.ServedKind{deployment}, writableKinds(lists, nil, []authorizationv1.ResourceRule{rule("*", "*", "*")}, &link.ResourceLimits{})),
+		"kinds that the hub may not place are not reported, whatever the rights are")
 }
 
 // TestAttack22TheAgentHasRightsForWhatEachHubMayPlace compares the limits of a pull member with the agent's role.

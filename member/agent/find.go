@@ -15,38 +15,38 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/kindwatch"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/control/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
-// finder reads objects whose kind may not be served.
+// finder reads objects whose kind might not be served.
 type finder struct {
 	reader client.Reader
 	// mapper may know kinds that are no longer served.
 	mapper meta.RESTMapper
 }
 
-// notServed reports whether a request failed because the apiserver does not serve the kind in that version. An object that does not exist is
-// different: then the apiserver itself reports it.
+// notServed reports whether a request failed because the apiserver does not serve the kind in that version. A missing object is different: the
+// apiserver answers with a Status of its own.
 func notServed(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && link.CauseOf(err) == link.NotServed
 }
 
-// unserved explains why an object can't be read: its kind is not served in the requested version.
-type unserved struct {
+// notServedError explains why an object can't be read: its kind is not served in the requested version.
+type notServedError struct {
 	gvk schema.GroupVersionKind
 	// versions lists the versions that are served, sorted.
 	versions []string
-	// left says why objects of the kind may exist nevertheless. It is empty if there can't be any because nothing defines the kind.
-	left string
+	// mayExist says why objects of the kind may exist nevertheless. It is empty if there can't be any because nothing defines the kind.
+	mayExist string
 }
 
-func (u *unserved) Error() string {
+func (u *notServedError) Error() string {
 	if len(u.versions) > 0 {
-		return fmt.Sprintf("this cluster serves %s of %s in %s only, not in %s: install a version there that serves it, or use one of these on the hub",
+		return fmt.Sprintf("this cluster serves %s of %s in %s only, not in %s: install a release of it that does, or use one of these versions on the hub",
 			u.gvk.Kind, groupName(u.gvk.Group), strings.Join(u.versions, ", "), u.gvk.Version)
 	}
-	return fmt.Sprintf("this cluster does not serve %s of %s: install it there, or place the object elsewhere", u.gvk.Kind, u.gvk.GroupVersion())
+	return fmt.Sprintf("this cluster doesn't serve %s of %s: install it there, or place the object elsewhere", u.gvk.Kind, u.gvk.GroupVersion())
 }
 
 func groupName(group string) string {
@@ -56,7 +56,7 @@ func groupName(group string) string {
 	return "group " + group
 }
 
-// get reads an object. The error is *unserved if the kind is not served in that version; otherwise it is the reader's error.
+// get reads an object. The error is *notServedError if the kind is not served in that version; otherwise it is the reader's error.
 func (f finder) get(ctx context.Context, gvk schema.GroupVersionKind, at client.ObjectKey) (*unstructured.Unstructured, error) {
 	live := kindwatch.OfKind(gvk)
 	err := f.reader.Get(ctx, at, live)
@@ -64,9 +64,9 @@ func (f finder) get(ctx context.Context, gvk schema.GroupVersionKind, at client.
 	case err == nil:
 		return live, nil
 	case !notServed(err):
-		return nil, err //nolint:wrapcheck // The caller says what it read.
+		return nil, err // The caller wraps it.
 	}
-	u := &unserved{gvk: gvk}
+	u := &notServedError{gvk: gvk}
 	if u.versions, err = f.versions(ctx, gvk, at); err != nil {
 		return nil, err
 	}
@@ -102,14 +102,14 @@ func (f finder) versions(ctx context.Context, gvk schema.GroupVersionKind, at cl
 	return versions, nil
 }
 
-// getAny reads an object that was applied in that version, in whichever version is served now. If none is, the error is *unserved and says
-// whether the object may still exist.
+// getAnyVersion reads an object that was applied in that version, in whichever version is served now. If none is, the error is *notServedError
+// and says whether the object may still exist.
 //
-// An apiserver that does not serve a version still has the objects, but answers "not found" for each of them. So that answer proves nothing,
-// and neither does discovery. A missing CRD does: an apiserver deletes all objects of a CRD before the CRD.
-func (f finder) getAny(ctx context.Context, gvk schema.GroupVersionKind, at client.ObjectKey) (*unstructured.Unstructured, error) {
+// An apiserver that does not serve a version still has the objects, but answers "not found" for each of them. Such an answer proves nothing, and
+// neither does discovery. A missing CRD does: an apiserver deletes all objects of a CRD before the CRD.
+func (f finder) getAnyVersion(ctx context.Context, gvk schema.GroupVersionKind, at client.ObjectKey) (*unstructured.Unstructured, error) {
 	live, err := f.get(ctx, gvk, at)
-	u := (*unserved)(nil)
+	u := (*notServedError)(nil)
 	if !errors.As(err, &u) {
 		return live, err
 	}
@@ -119,26 +119,26 @@ func (f finder) getAny(ctx context.Context, gvk schema.GroupVersionKind, at clie
 		case err == nil:
 			return live, nil
 		case !notServed(err):
-			return nil, err //nolint:wrapcheck // The caller says what it read.
+			return nil, err // The caller wraps it.
 		}
 	}
-	u.left, err = f.defines(ctx, gvk.GroupKind())
+	u.mayExist, err = f.definedBy(ctx, gvk.GroupKind())
 	if err != nil {
 		return nil, err
 	}
 	return nil, u
 }
 
-// defines says what may define a kind that the apiserver does not serve; "" if nothing does.
-func (f finder) defines(ctx context.Context, gk schema.GroupKind) (string, error) {
+// definedBy says what may define a kind that the apiserver does not serve; "" if nothing does.
+func (f finder) definedBy(ctx context.Context, gk schema.GroupKind) (string, error) {
 	if clientgoscheme.Scheme.IsGroupRegistered(gk.Group) {
-		return "it is a kind of Kubernetes, which the apiserver may serve again", nil
+		return "it is a built-in kind, which the apiserver may serve again", nil
 	}
 	all := &metav1.PartialObjectMetadataList{}
 	all.SetGroupVersionKind(crdKind().GroupVersion().WithKind(crdKind().Kind + "List"))
 	err := f.reader.List(ctx, all)
 	if apierrors.IsForbidden(err) {
-		return "the agent may not look for its CRD: install the chart flotilla-member of the agent's version there", nil
+		return "the agent isn't allowed to look up its CRD (install the flotilla-member chart of the agent's version)", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("list CRDs: %w", err)

@@ -22,7 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/member/agent/connect"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 const (
@@ -34,37 +35,37 @@ const (
 	versionEvery = 10 * time.Minute
 )
 
-// errHubWentBack ends a connection, because its watches would receive nothing until the restored hub has caught up with its previous revision.
+// errHubRestored ends a connection, because its watches would receive nothing until the restored hub has caught up with its previous revision.
 // Meanwhile a row could be written so often that it no longer looks older than what was applied.
-var errHubWentBack = errors.New("the hub was restored from a backup: its revision is lower than at the last heartbeat")
+var errHubRestored = errors.New("the hub was restored from a backup: its revision is lower than at the last heartbeat")
 
-// fact is what the heartbeat and the controller of served kinds have found out about the member.
-type fact struct {
-	// beaten means that there was a heartbeat. known means that there were enough to tell whether the member is healthy.
-	beaten, known, healthy bool
+// memberFacts are what the heartbeat and the controller of served kinds have found out about the member.
+type memberFacts struct {
+	// heartbeatSeen means that there was a heartbeat. healthKnown means that there were enough to tell whether the member is healthy.
+	heartbeatSeen, healthKnown, healthy bool
 	// message says why the member is not healthy.
 	message    string
 	version    string
 	credential *fleetv1alpha1.CredentialStatus
-	// kinds lists the kinds that the member serves and the agent may write; nil if that can't be found out. discovered means that it was tried.
+	// kinds lists the kinds that the member serves and the agent may write; nil if that is unknown. discovered means that discovery has run.
 	kinds      []fleetv1alpha1.ServedKind
 	discovered bool
 }
 
-// facts holds the last fact. It is safe for concurrent use.
+// facts holds the last known memberFacts, for all loops. It is safe for concurrent use.
 type facts struct {
 	mu   sync.Mutex
-	last fact
+	last memberFacts
 }
 
-func (f *facts) get() fact {
+func (f *facts) get() memberFacts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last
 }
 
 // set stores what the heartbeat has found out and reports whether it changed.
-func (f *facts) set(next fact) bool {
+func (f *facts) set(next memberFacts) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next.kinds, next.discovered = f.last.kinds, f.last.discovered
@@ -73,8 +74,8 @@ func (f *facts) set(next fact) bool {
 	return changed
 }
 
-// serve stores what the member serves and reports whether it changed.
-func (f *facts) serve(kinds []fleetv1alpha1.ServedKind) bool {
+// setKinds stores what the member serves and reports whether it changed.
+func (f *facts) setKinds(kinds []fleetv1alpha1.ServedKind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	changed := !f.last.discovered || !reflect.DeepEqual(f.last.kinds, kinds)
@@ -89,7 +90,7 @@ func heartbeatClient(member cluster.Cluster) (rest.Interface, error) {
 	config.RateLimiter, config.QPS = nil, -1
 	c, err := discovery.NewDiscoveryClientForConfigAndClient(config, member.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("make the heartbeat's client of the member: %w", err)
+		return nil, fmt.Errorf("create the heartbeat's client for the member: %w", err)
 	}
 	return c.RESTClient(), nil
 }
@@ -99,8 +100,8 @@ type heartbeat struct {
 	link  link.Link
 	facts *facts
 	leave leaver
-	// changed enqueues the binding controller, which writes the status.
-	changed func()
+	// enqueueBinding enqueues the binding controller, which writes the status.
+	enqueueBinding func()
 
 	contact   contact
 	member    rest.Interface
@@ -112,11 +113,11 @@ type heartbeat struct {
 	revision string
 }
 
-// run sends heartbeats until ctx ends: one at once, then one every third of the Lease's duration. The error is errHubWentBack.
+// run sends heartbeats until ctx ends: one at once, then one every third of the Lease's duration. The only error is errHubRestored.
 func (h *heartbeat) run(ctx context.Context) error {
 	for {
-		every := h.every(ctx)
-		if err := h.beat(ctx, every); err != nil {
+		every := h.interval(ctx)
+		if err := h.sendHeartbeat(ctx, every); err != nil {
 			return err
 		}
 		timer := h.link.Clock.NewTimer(every)
@@ -129,8 +130,8 @@ func (h *heartbeat) run(ctx context.Context) error {
 	}
 }
 
-// every returns the interval: a third of the Lease's duration in the MemberCluster.
-func (h *heartbeat) every(ctx context.Context) time.Duration {
+// interval returns the time between heartbeats: a third of the Lease's duration in the MemberCluster.
+func (h *heartbeat) interval(ctx context.Context) time.Duration {
 	mc := &fleetv1alpha1.MemberCluster{}
 	lease := defaultLease
 	err := h.link.Hub.GetCache().Get(ctx, client.ObjectKey{Name: h.link.Cluster}, mc)
@@ -140,37 +141,36 @@ func (h *heartbeat) every(ctx context.Context) time.Duration {
 	return lease / 3
 }
 
-// beat renews the Lease if the member's apiserver is ready. Both together may take as long as the wait until the next heartbeat. The only
-// error is errHubWentBack.
-func (h *heartbeat) beat(whole context.Context, timeout time.Duration) error {
+// sendHeartbeat renews the Lease if the member's apiserver is ready. Both together may take as long as the wait until the next heartbeat. The
+// only error is errHubRestored.
+func (h *heartbeat) sendHeartbeat(whole context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(whole, timeout)
 	defer cancel()
 	next := h.facts.get()
-	next.beaten = true
+	next.heartbeatSeen = true
 	if h.link.Credential != nil {
 		next.credential = h.link.Credential()
 	}
 	err := h.ready(ctx)
 	if err == nil {
-		h.failures, next.known, next.healthy, next.message = 0, true, true, ""
+		h.failures, next.healthKnown, next.healthy, next.message = 0, true, true, ""
 		next.version = h.version(ctx, next.version)
 	} else {
 		h.failures++
 		if h.failures >= failureThreshold {
-			next.known, next.healthy, next.message = true, false, err.Error()
+			next.healthKnown, next.healthy, next.message = true, false, err.Error()
 		}
 	}
 	if h.facts.set(next) {
-		h.changed()
+		h.enqueueBinding()
 	}
 	if err == nil {
 		err := h.renew(ctx)
-		if errors.Is(err, errHubWentBack) {
+		if errors.Is(err, errHubRestored) {
 			return err
 		}
-		lost := explain(err, h.link.Cluster, h.link.URL, credential{
-			words: "the certificate of this cluster: it was made by another hub; when it is renewed in vain, give a new token",
-		})
+		lost := connect.Explain(err, h.link.Cluster, h.link.URL,
+			"this cluster's certificate: it has expired or was issued by another hub; if renewing it fails, provide a new token")
 		// A hub that does not answer has used up the time of the heartbeat.
 		ctx, cancel := context.WithTimeout(whole, timeout)
 		defer cancel()
@@ -189,31 +189,31 @@ func (h *heartbeat) ready(ctx context.Context) error {
 }
 
 // version reads the member's version every versionEvery. On an error it returns the previous version.
-func (h *heartbeat) version(ctx context.Context, was string) string {
+func (h *heartbeat) version(ctx context.Context, previous string) string {
 	now := h.link.Clock.Now()
-	if was != "" && now.Sub(h.versionAt) < versionEvery {
-		return was
+	if previous != "" && now.Sub(h.versionAt) < versionEvery {
+		return previous
 	}
 	raw, err := h.member.Get().AbsPath("/version").DoRaw(ctx)
 	if err != nil {
-		return was
+		return previous
 	}
 	info := version.Info{}
 	if err := json.Unmarshal(raw, &info); err != nil {
-		return was
+		return previous
 	}
 	h.versionAt = now
 	return info.GitVersion
 }
 
-// renew writes the Lease in one request. Its time is only informative: the hub counts from when it sees the renewal.
+// renew writes the Lease in one request. The renewTime is only informative: the hub counts from when it sees the renewal.
 func (h *heartbeat) renew(ctx context.Context) error {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{
 		"holderIdentity": h.link.Identity,
 		"renewTime":      metav1.NewMicroTime(h.link.Clock.Now()),
 	}})
 	if err != nil {
-		return fmt.Errorf("write the renewal: %w", err)
+		return fmt.Errorf("encode the renewal: %w", err)
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.link.Namespace(), Name: fleetv1alpha1.MemberLease}}
 	err = h.link.Hub.GetClient().Patch(ctx, lease, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(link.AgentManager))
@@ -221,10 +221,10 @@ func (h *heartbeat) renew(ctx context.Context) error {
 		return fmt.Errorf("renew lease %s/%s: %w", lease.Namespace, lease.Name, err)
 	}
 	heartbeatAt.WithLabelValues(h.link.Cluster).Set(float64(h.link.Clock.Now().UnixNano()) / 1e9)
-	was := h.revision
+	previous := h.revision
 	h.revision = lease.ResourceVersion
-	if order, err := resourceversion.CompareResourceVersion(h.revision, was); err == nil && order < 0 { // An error: this was the first renewal.
-		return fmt.Errorf("%w: %s, not after %s", errHubWentBack, h.revision, was)
+	if order, err := resourceversion.CompareResourceVersion(h.revision, previous); err == nil && order < 0 { // An error: this was the first renewal.
+		return fmt.Errorf("%w: %s, not after %s", errHubRestored, h.revision, previous)
 	}
 	return nil
 }
@@ -234,13 +234,13 @@ func (h *heartbeat) reportContact(ctx context.Context, err error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("cluster", h.link.Cluster)
 	switch {
 	case err == nil && h.lastError != "":
-		log.Info("Reached hub again")
+		log.Info("Reconnected to hub")
 	case err != nil && h.lastError == "":
-		log.Error(err, "Lost hub")
+		log.Error(err, "Lost connection to hub")
 	}
 	if !h.leave.released.Load() {
 		if cerr := h.contact.note(ctx, err); cerr != nil {
-			log.Error(cerr, "Could not write the conditions of the membership")
+			log.Error(cerr, "Failed to write the conditions of the Membership")
 		}
 	}
 	h.lastError = ""
@@ -249,8 +249,8 @@ func (h *heartbeat) reportContact(ctx context.Context, err error) {
 	}
 	h.lastError = err.Error()
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		if cerr := h.leave.check(ctx); cerr != nil {
-			log.Error(cerr, "Could not look for a tombstone")
+		if cerr := h.leave.checkLeft(ctx); cerr != nil {
+			log.Error(cerr, "Failed to look for a tombstone")
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // configured has only a configuration, which is all that /readyz needs.
@@ -39,16 +39,17 @@ func (c configured) GetHTTPClient() *http.Client {
 
 func TestReadyzErrorsAreReportedWithoutTheCredential(t *testing.T) {
 	t.Parallel()
+	const secret = "a-token"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = w.Write([]byte("[-]etcd failed for " + r.Header.Get("Authorization")))
 	}))
 	t.Cleanup(server.Close)
-	cfg := &rest.Config{Host: server.URL, BearerToken: testToken}
-	h := beating(t, cfg)
+	cfg := &rest.Config{Host: server.URL, BearerToken: secret}
+	h := newTestHeartbeat(t, cfg)
 	err := h.ready(t.Context())
 	require.ErrorContains(t, err, "[-]etcd failed for Bearer [removed]")
-	require.NotContains(t, err.Error(), testToken)
+	require.NotContains(t, err.Error(), secret)
 }
 
 // TestAHeartbeatIsNotHeldUpByTheLimitsOfTheCluster uses a member whose rows have used up what its MemberCluster allows for an hour.
@@ -58,12 +59,12 @@ func TestAHeartbeatIsNotHeldUpByTheLimitsOfTheCluster(t *testing.T) {
 	t.Cleanup(server.Close)
 	throttle := flowcontrol.NewTokenBucketRateLimiter(1./3600, 1)
 	require.True(t, throttle.TryAccept())
-	h := beating(t, &rest.Config{Host: server.URL, RateLimiter: throttle})
-	require.ErrorContains(t, h.ready(t.Context()), "the server could not find the requested resource", "the member has answered")
+	h := newTestHeartbeat(t, &rest.Config{Host: server.URL, RateLimiter: throttle})
+	require.ErrorContains(t, h.ready(t.Context()), "the server could not find the requested resource", "the member answered")
 }
 
-// beating returns a heartbeat of a member.
-func beating(t *testing.T, cfg *rest.Config) *heartbeat {
+// newTestHeartbeat returns a heartbeat of a member.
+func newTestHeartbeat(t *testing.T, cfg *rest.Config) *heartbeat {
 	t.Helper()
 	member := configured{config: cfg}
 	c, err := heartbeatClient(member)
@@ -96,7 +97,7 @@ func TestI20RevisionOfTheHubThatGoesBackEndsTheConnection(t *testing.T) {
 		revision = step.revision
 		err := h.renew(t.Context())
 		if step.back {
-			require.ErrorIs(t, err, errHubWentBack, "revision %s", revision)
+			require.ErrorIs(t, err, errHubRestored, "revision %s", revision)
 		} else {
 			require.NoError(t, err, "revision %s", revision)
 		}
@@ -119,11 +120,11 @@ func TestI39AHubOfTheVersionBeforeGetsNoKinds(t *testing.T) {
 		},
 	})
 	f := &facts{}
-	f.serve([]fleetv1alpha1.ServedKind{{Kind: "ServiceAccount", Versions: []string{"v1"}}})
-	b := &binder{link: link.Link{Cluster: "east", Version: testVersion, Clock: clock.RealClock{}, Hub: answering{client: hub}}, facts: f}
+	f.setKinds([]fleetv1alpha1.ServedKind{{Kind: "ServiceAccount", Versions: []string{"v1"}}})
+	b := &bindingReconciler{link: link.Link{Cluster: "east", Version: testVersion, Clock: clock.RealClock{}, Hub: answering{client: hub}}, facts: f}
 	mc := testCluster()
 	require.NoError(t, b.report(t.Context(), mc, bindingState{ours: true, reason: ReasonBound}, false, 0))
 	require.Equal(t, []bool{true, false}, sent)
 	require.NoError(t, b.report(t.Context(), mc, bindingState{ours: true, reason: ReasonLeaving}, false, 0))
-	require.Equal(t, []bool{true, false, false}, sent, "it is not tried again")
+	require.Equal(t, []bool{true, false, false}, sent, "kinds are not sent again")
 }

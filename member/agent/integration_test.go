@@ -42,9 +42,10 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/agent"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/member/agent/connect"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
@@ -187,7 +188,7 @@ func (f *fleet) join(t *testing.T, hubUID string) {
 // run starts an agent and returns how to stop it, and how it ended.
 func (f *fleet) run(t *testing.T) (stop func() error, ended <-chan error) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(logged(t))
+	ctx, cancel := context.WithCancel(testContext(t))
 	start := func(cfg *rest.Config, opts ...cluster.Option) (cluster.Cluster, <-chan error) {
 		cfg = rest.CopyConfig(cfg)
 		cfg.UserAgent = cmp.Or(f.program, agentName)
@@ -219,7 +220,7 @@ func (f *fleet) run(t *testing.T) (stop func() error, ended <-chan error) {
 	return stop, result
 }
 
-func logged(t *testing.T) context.Context {
+func testContext(t *testing.T) context.Context {
 	t.Helper()
 	return ctrl.LoggerInto(t.Context(), testr.New(t))
 }
@@ -262,8 +263,8 @@ func grantPatch(replicas int32) []byte {
 	return fmt.Appendf(nil, `{"spec":{"replicas":%d,"topology":{"subsets":[{"name":"a","replicas":%d}]}}}`, replicas, replicas)
 }
 
-// status waits until the row's status is as wanted and returns it.
-func (f *fleet) status(t *testing.T, row *fleetv1alpha1.MemberWork, what string, ok func(fleetv1alpha1.MemberWorkStatus) bool) fleetv1alpha1.MemberWorkStatus {
+// awaitStatus waits until the row's status is as wanted and returns it.
+func (f *fleet) awaitStatus(t *testing.T, row *fleetv1alpha1.MemberWork, what string, ok func(fleetv1alpha1.MemberWorkStatus) bool) fleetv1alpha1.MemberWorkStatus {
 	t.Helper()
 	now := &fleetv1alpha1.MemberWork{}
 	if !eventually(t, func() bool {
@@ -275,9 +276,9 @@ func (f *fleet) status(t *testing.T, row *fleetv1alpha1.MemberWork, what string,
 	return now.Status
 }
 
-func (f *fleet) phase(t *testing.T, row *fleetv1alpha1.MemberWork, phase fleetv1alpha1.WorkPhase) fleetv1alpha1.MemberWorkStatus {
+func (f *fleet) awaitPhase(t *testing.T, row *fleetv1alpha1.MemberWork, phase fleetv1alpha1.WorkPhase) fleetv1alpha1.MemberWorkStatus {
 	t.Helper()
-	return f.status(t, row, "phase "+string(phase), func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Phase == phase })
+	return f.awaitStatus(t, row, "phase "+string(phase), func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Phase == phase })
 }
 
 func eventually(t *testing.T, ok func() bool) bool {
@@ -355,7 +356,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 			UID: "hub-1", Cluster: f.name, MemberClusterUID: string(f.uid), URL: hub.lab.ServerURL,
 		}, bound.Spec.Hub)
 		require.NotNil(t, bound.Status.BoundAt)
-		require.Zero(t, bound.Status.Epoch, "the epoch is that of rows, and there is none")
+		require.Zero(t, bound.Status.Epoch, "there is no epoch without rows")
 		require.True(t, eventually(t, func() bool {
 			lease := &coordinationv1.Lease{}
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.MemberLease}, lease))
@@ -366,7 +367,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	var row *fleetv1alpha1.MemberWork
 	t.Run("a row becomes an object, and is acknowledged when its controller has seen it", func(t *testing.T) {
 		row = f.row(t, "shop", "web", 5, fleetv1alpha1.LeaveDelete)
-		s := f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		s := f.awaitPhase(t, row, fleetv1alpha1.WorkProgressing)
 		require.Zero(t, s.ObservedGeneration)
 		ud := f.united(t, "web")
 		require.Equal(t, string(row.UID), ud.Annotations[keys.FleetRowUID])
@@ -377,7 +378,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		}))
 		require.Equal(t, "hub-1", line.Spec.HubUID)
 		f.completeUnited(t)
-		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		s = f.awaitPhase(t, row, fleetv1alpha1.WorkHealthy)
 		require.Equal(t, row.Generation, s.ObservedGeneration)
 		require.EqualValues(t, 5, s.Counts.Available)
 	})
@@ -386,36 +387,36 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		ud := f.united(t, "web")
 		change := []byte(`{"metadata":{"labels":{"app":"changed"}},"spec":{"replicas":1}}`)
 		require.NoError(t, member.Patch(t.Context(), ud, client.RawPatch(types.MergePatchType, change), client.FieldOwner("somebody")))
-		s := f.status(t, row, "drift reported", func(s fleetv1alpha1.MemberWorkStatus) bool { return len(s.Drift) > 0 })
+		s := f.awaitStatus(t, row, "drift reported", func(s fleetv1alpha1.MemberWorkStatus) bool { return len(s.Drift) > 0 })
 		require.ElementsMatch(t, []string{"metadata.labels.app", "spec.replicas"}, s.Drift)
 		ud = f.united(t, "web")
 		require.EqualValues(t, 5, *ud.Spec.Replicas)
 		require.Equal(t, "web", ud.Labels["app"])
 		f.completeUnited(t)
-		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
-		require.Empty(t, s.Drift, "the next report has none")
+		s = f.awaitPhase(t, row, fleetv1alpha1.WorkHealthy)
+		require.Empty(t, s.Drift, "the next report has no drift")
 	})
 
 	t.Run("an object that was deleted here is re-created", func(t *testing.T) {
-		was := f.united(t, "web")
-		require.NoError(t, member.Delete(t.Context(), was))
-		f.status(t, row, "progressing", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Phase == fleetv1alpha1.WorkProgressing })
+		before := f.united(t, "web")
+		require.NoError(t, member.Delete(t.Context(), before))
+		f.awaitStatus(t, row, "progressing", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Phase == fleetv1alpha1.WorkProgressing })
 		require.True(t, eventually(t, func() bool {
 			ud := &appsv1beta1.UnitedDeployment{}
-			return member.Get(t.Context(), client.ObjectKeyFromObject(was), ud) == nil && ud.UID != was.UID
+			return member.Get(t.Context(), client.ObjectKeyFromObject(before), ud) == nil && ud.UID != before.UID
 		}))
 		f.completeUnited(t)
-		f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkHealthy)
 	})
 
 	t.Run("a new grant is acknowledged after the controller has seen it", func(t *testing.T) {
 		now := row.DeepCopy()
 		testkit.Change(t, hub.Client, now, func(w *fleetv1alpha1.MemberWork) { w.Spec.Patch.Raw = grantPatch(7) })
 		require.True(t, eventually(t, func() bool { return *f.united(t, "web").Spec.Replicas == 7 }))
-		s := f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		s := f.awaitPhase(t, row, fleetv1alpha1.WorkProgressing)
 		require.Less(t, s.ObservedGeneration, now.Generation)
 		f.completeUnited(t)
-		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		s = f.awaitPhase(t, row, fleetv1alpha1.WorkHealthy)
 		require.Equal(t, now.Generation, s.ObservedGeneration)
 	})
 
@@ -424,11 +425,11 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		foreign.ObjectMeta = metav1.ObjectMeta{Namespace: "shop", Name: "foreign"}
 		require.NoError(t, member.Create(t.Context(), foreign))
 		blocked := f.row(t, "shop", "foreign", 3, fleetv1alpha1.LeaveDelete)
-		s := f.phase(t, blocked, fleetv1alpha1.WorkBlocked)
+		s := f.awaitPhase(t, blocked, fleetv1alpha1.WorkBlocked)
 		require.Equal(t, fleetv1alpha1.ReasonForeignObject, s.Reason)
 		require.Equal(t, foreign.ResourceVersion, f.united(t, "foreign").ResourceVersion)
 		require.NoError(t, member.Delete(t.Context(), foreign))
-		f.phase(t, blocked, fleetv1alpha1.WorkProgressing)
+		f.awaitPhase(t, blocked, fleetv1alpha1.WorkProgressing)
 		ours := f.united(t, "foreign")
 		require.EqualValues(t, 3, *ours.Spec.Replicas)
 
@@ -440,59 +441,59 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.NoError(t, member.Create(t.Context(), foreign))
 		require.NoError(t, hub.Delete(t.Context(), blocked))
 		stop, ended = f.run(whole)
-		f.withdrawn(t, blocked)
+		f.finishWithdrawal(t, blocked)
 		require.Equal(t, foreign.ResourceVersion, f.united(t, "foreign").ResourceVersion)
 	})
 
 	t.Run("a missing namespace blocks the row until it is created", func(t *testing.T) {
 		late := f.row(t, "late", "web", 1, fleetv1alpha1.LeaveDelete)
-		s := f.phase(t, late, fleetv1alpha1.WorkBlocked)
+		s := f.awaitPhase(t, late, fleetv1alpha1.WorkBlocked)
 		require.Equal(t, fleetv1alpha1.ReasonNamespaceNotFound, s.Reason)
 		member.namespace(t, "late")
-		f.phase(t, late, fleetv1alpha1.WorkProgressing)
+		f.awaitPhase(t, late, fleetv1alpha1.WorkProgressing)
 		require.NoError(t, hub.Delete(t.Context(), late))
-		f.withdrawn(t, late)
+		f.finishWithdrawal(t, late)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "late", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
 	})
 
 	t.Run("a protected object stays until its label is removed", func(t *testing.T) {
 		row := f.row(t, "shop", "protected", 1, fleetv1alpha1.LeaveDelete)
-		f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkProgressing)
 		ud := f.united(t, "protected")
 		testkit.Change(t, member.Client, ud, func(ud *appsv1beta1.UnitedDeployment) {
 			ud.Labels = map[string]string{keys.DeleteProtection: "Cascading"}
 		})
 		require.NoError(t, hub.Delete(t.Context(), row))
-		s := f.phase(t, row, fleetv1alpha1.WorkBlocked)
+		s := f.awaitPhase(t, row, fleetv1alpha1.WorkBlocked)
 		require.Equal(t, fleetv1alpha1.ReasonDeleteProtected, s.Reason)
 		require.Contains(t, s.Message, "label policy.kruise.io/delete-protection=Cascading protects UnitedDeployment shop/protected: spec.replicas is 1")
 		testkit.Change(t, member.Client, f.united(t, "protected"), func(ud *appsv1beta1.UnitedDeployment) { ud.Labels = nil })
-		f.withdrawn(t, row)
+		f.finishWithdrawal(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKeyFromObject(ud), ud)))
 	})
 
-	t.Run("what the member refuses is reported with its message", func(t *testing.T) {
+	t.Run("a rejection by the member is reported with its message", func(t *testing.T) {
 		bad := f.row(t, "shop", "bad", 1, fleetv1alpha1.LeaveDelete)
 		testkit.Change(t, hub.Client, bad.DeepCopy(), func(now *fleetv1alpha1.MemberWork) {
 			now.Spec.Patch.Raw = []byte(`{"spec":{"noSuchField":1}}`)
 		})
-		s := f.phase(t, bad, fleetv1alpha1.WorkBlocked)
+		s := f.awaitPhase(t, bad, fleetv1alpha1.WorkBlocked)
 		require.Equal(t, fleetv1alpha1.ReasonInvalid, s.Reason)
 		require.Contains(t, s.Message, "noSuchField")
 		require.NoError(t, hub.Delete(t.Context(), bad))
-		f.withdrawn(t, bad)
+		f.finishWithdrawal(t, bad)
 	})
 
 	t.Run("an orphaned object is kept without our annotation (I12)", func(t *testing.T) {
 		orphan := f.row(t, "shop", "orphan", 2, fleetv1alpha1.LeaveOrphan)
-		f.phase(t, orphan, fleetv1alpha1.WorkProgressing)
-		was := f.united(t, "orphan")
+		f.awaitPhase(t, orphan, fleetv1alpha1.WorkProgressing)
+		before := f.united(t, "orphan")
 		require.NoError(t, hub.Delete(t.Context(), orphan))
-		f.withdrawn(t, orphan)
+		f.finishWithdrawal(t, orphan)
 		ud := f.united(t, "orphan")
-		require.Equal(t, was.UID, ud.UID)
-		require.Equal(t, was.Spec, ud.Spec)
-		require.Equal(t, was.Labels, ud.Labels)
+		require.Equal(t, before.UID, ud.UID)
+		require.Equal(t, before.Spec, ud.Spec)
+		require.Equal(t, before.Labels, ud.Labels)
 		require.NotContains(t, ud.Annotations, keys.FleetRowUID)
 		for _, m := range ud.ManagedFields {
 			require.NotEqual(t, link.AgentManager, m.Manager)
@@ -502,7 +503,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 
 	t.Run("a restart writes nothing (I9)", func(t *testing.T) {
 		f.completeUnited(t)
-		f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkHealthy)
 		f.restWritesNothing(t, whole, &stop, &ended)
 	})
 
@@ -515,8 +516,8 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 			}
 		}
 		require.True(t, eventually(t, healthy(true)))
-		before := f.phase(t, row, fleetv1alpha1.WorkHealthy)
-		was := f.united(t, "web")
+		before := f.awaitPhase(t, row, fleetv1alpha1.WorkHealthy)
+		object := f.united(t, "web")
 		require.NoError(t, member.lab.StopComponent(t.Context(), "kube-apiserver"))
 		require.True(t, eventually(t, healthy(false)))
 		testkit.Change(t, hub.Client, row.DeepCopy(), func(now *fleetv1alpha1.MemberWork) {
@@ -525,10 +526,10 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.NoError(t, member.lab.StartComponent(t.Context(), "kube-apiserver"))
 		require.True(t, eventually(t, healthy(true)))
 		require.True(t, eventually(t, func() bool { return *f.united(t, "web").Spec.Replicas == 8 }))
-		require.Equal(t, was.UID, f.united(t, "web").UID)
-		require.Equal(t, before.ObservedGeneration, f.phase(t, row, fleetv1alpha1.WorkProgressing).ObservedGeneration)
+		require.Equal(t, object.UID, f.united(t, "web").UID)
+		require.Equal(t, before.ObservedGeneration, f.awaitPhase(t, row, fleetv1alpha1.WorkProgressing).ObservedGeneration)
 		f.completeUnited(t)
-		f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkHealthy)
 	})
 
 	t.Run("a second name for the member is refused and writes nothing here (I21)", func(t *testing.T) {
@@ -548,7 +549,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	const protects = "label policy.kruise.io/delete-protection=Always protects UnitedDeployment shop/kept"
 	t.Run("a protected object without a row stays, and an event says so", func(t *testing.T) {
 		row := f.row(t, "shop", "kept", 1, fleetv1alpha1.LeaveDelete)
-		f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkProgressing)
 		testkit.Change(t, member.Client, f.united(t, "kept"), func(ud *appsv1beta1.UnitedDeployment) {
 			ud.Labels = map[string]string{keys.DeleteProtection: "Always"}
 		})
@@ -584,7 +585,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		testkit.Change(t, hub.Client, own, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Leave.Policy = fleetv1alpha1.LeaveDelete })
 		require.NoError(t, hub.Delete(t.Context(), own))
 		require.NoError(t, hub.Delete(t.Context(), row))
-		f.withdrawn(t, row)
+		f.finishWithdrawal(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
 		require.True(t, eventually(t, func() bool {
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
@@ -607,14 +608,14 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		gone.join(t, "hub-1")
 		stopGone, endedGone := gone.run(t)
 		row := gone.row(t, "shop", "left", 2, fleetv1alpha1.LeaveDelete)
-		gone.phase(t, row, fleetv1alpha1.WorkProgressing)
+		gone.awaitPhase(t, row, fleetv1alpha1.WorkProgressing)
 		require.NoError(t, stopGone())
 		require.NoError(t, <-endedGone)
 
 		t.Log("without a tombstone nothing is withdrawn")
 		gone.forget(t, row)
 		stopGone, endedGone = gone.run(t)
-		require.ErrorContains(t, <-endedGone, "knows no such cluster")
+		require.ErrorContains(t, <-endedGone, "has no such cluster")
 		require.NoError(t, stopGone())
 		require.EqualValues(t, 2, *gone.united(t, "left").Spec.Replicas)
 
@@ -638,7 +639,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		restored.join(t, "hub-1")
 		stop, ended := restored.run(t)
 		row := restored.row(t, "shop", "restored", 5, fleetv1alpha1.LeaveDelete)
-		restored.phase(t, row, fleetv1alpha1.WorkProgressing)
+		restored.awaitPhase(t, row, fleetv1alpha1.WorkProgressing)
 		require.NoError(t, stop())
 		require.NoError(t, <-ended)
 		// A hub that was restored has the row as it was some generations ago.
@@ -646,21 +647,21 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		testkit.Change(t, member.Client, line, func(line *fleetv1alpha1.AppliedWork) { line.Spec.RowGeneration += 10 })
 		testkit.Change(t, hub.Client, row.DeepCopy(), func(w *fleetv1alpha1.MemberWork) { w.Spec.Patch.Raw = grantPatch(2) })
 		stop, ended = restored.run(t)
-		s := restored.phase(t, row, fleetv1alpha1.WorkBlocked)
+		s := restored.awaitPhase(t, row, fleetv1alpha1.WorkBlocked)
 		require.Equal(t, fleetv1alpha1.ReasonEpochRegression, s.Reason)
 		bound := &fleetv1alpha1.Membership{}
 		require.NoError(t, member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, bound))
-		require.EqualValues(t, 2, bound.Status.Epoch, "what is asked from epoch 2 on is new")
+		require.EqualValues(t, 2, bound.Status.Epoch, "rows of epoch 2 and later are trusted")
 		require.EqualValues(t, 5, *restored.united(t, "restored").Spec.Replicas)
 		require.NoError(t, hub.Delete(t.Context(), row))
-		s = restored.status(t, row, "the deletion is blocked", func(s fleetv1alpha1.MemberWorkStatus) bool {
+		s = restored.awaitStatus(t, row, "the deletion is blocked", func(s fleetv1alpha1.MemberWorkStatus) bool {
 			return s.Phase == fleetv1alpha1.WorkBlocked && strings.Contains(s.Message, "delete")
 		})
 		require.Equal(t, fleetv1alpha1.ReasonEpochRegression, s.Reason)
 
 		t.Log("an administrator raises the epoch")
 		testkit.Change(t, hub.Client, row.DeepCopy(), func(w *fleetv1alpha1.MemberWork) { w.Spec.Grant.Epoch = 2 })
-		restored.withdrawn(t, row)
+		restored.finishWithdrawal(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "restored"}, &appsv1beta1.UnitedDeployment{})))
 		require.NoError(t, stop())
 		require.NoError(t, <-ended)
@@ -682,7 +683,7 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 			f.join(t, "hub-"+name)
 			stop, ended := f.run(t)
 			row := f.row(t, "shop", name, 2, policy)
-			f.phase(t, row, fleetv1alpha1.WorkProgressing)
+			f.awaitPhase(t, row, fleetv1alpha1.WorkProgressing)
 			require.NoError(t, stop())
 			require.NoError(t, <-ended)
 			f.forget(t, row)
@@ -692,7 +693,7 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 			})
 
 			stop, ended = f.run(t)
-			require.ErrorContains(t, <-ended, "the tombstone is gone", "without it nothing is done")
+			require.ErrorContains(t, <-ended, "the tombstone is gone", "nothing is done without the binding")
 			require.NoError(t, stop())
 			require.EqualValues(t, 2, *f.united(t, name).Spec.Replicas)
 
@@ -704,17 +705,17 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 			}
 			require.NoError(t, hub.Create(t.Context(), stone))
 			stop, ended = f.run(t)
-			require.ErrorContains(t, <-ended, `of the MemberCluster with UID "earlier"`, "attack 01: a restored hub has the tombstone of an earlier membership")
+			require.ErrorContains(t, <-ended, `the MemberCluster with UID "earlier"`, "attack 01: a restored hub has the tombstone of an earlier membership")
 			require.NoError(t, stop())
 			require.EqualValues(t, 2, *f.united(t, name).Spec.Replicas)
 
 			stone.Data[link.TombstoneUID] = string(f.uid)
 			require.NoError(t, hub.Update(t.Context(), stone))
 			another := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-			require.NoError(t, hub.Create(t.Context(), another), "another cluster may have the name by now")
+			require.NoError(t, hub.Create(t.Context(), another), "another cluster may have taken the name")
 			if policy == fleetv1alpha1.LeaveDelete {
 				stop, ended = f.run(t)
-				require.ErrorContains(t, <-ended, "1 objects of the hub stay: label policy.kruise.io/delete-protection=Cascading protects")
+				require.ErrorContains(t, <-ended, "1 object(s) of the hub can't be deleted: label policy.kruise.io/delete-protection=Cascading protects")
 				require.NoError(t, stop())
 				testkit.Change(t, member.Client, f.united(t, name), func(ud *appsv1beta1.UnitedDeployment) { ud.Labels = nil })
 			}
@@ -770,11 +771,11 @@ func TestConnectAgainstARealSigner(t *testing.T) {
 		_, err := csrs.UpdateApproval(t.Context(), csr.Name, csr, metav1.UpdateOptions{})
 		approved <- err
 	}()
-	o := agent.Options{
+	o := connect.Options{
 		Cluster: "east", URL: hub.lab.ServerURL, CA: hub.lab.CA, Token: func() (string, error) { return token, nil },
-		Member: member.Client, Reader: member.Client, Keeper: member.Client, Namespace: "flotilla-system", Clock: clock.RealClock{},
+		Reader: member.Client, SecretClient: member.Client, Namespace: "flotilla-system", Clock: clock.RealClock{},
 	}
-	c, err := agent.Connect(logged(t), o)
+	c, err := connect.Connect(testContext(t), o)
 	require.NoError(t, err)
 	require.NoError(t, <-approved)
 	who, err := kubernetes.NewForConfig(c.Config)
@@ -791,10 +792,10 @@ func TestConnectAgainstARealSigner(t *testing.T) {
 
 	t.Log("and again with the stored certificate, without the token")
 	o.Token = nil
-	again, err := agent.Connect(logged(t), o)
+	again, err := connect.Connect(testContext(t), o)
 	require.NoError(t, err)
 	require.Equal(t, c.Credential().Serial, again.Credential().Serial)
-	for _, used := range []*agent.Connection{c, again} {
+	for _, used := range []*connect.Connection{c, again} {
 		client, err := rest.HTTPClientFor(used.Config)
 		require.NoError(t, err)
 		client.CloseIdleConnections()
@@ -826,11 +827,11 @@ func (e *controlPlane) bootstrap(t *testing.T, name string) string {
 	return request.Status.Token
 }
 
-// withdrawn waits for the report and removes the row's finalizer, as the hub does.
-func (f *fleet) withdrawn(t *testing.T, row *fleetv1alpha1.MemberWork) {
+// finishWithdrawal waits for the report and removes the row's finalizer, as the hub does.
+func (f *fleet) finishWithdrawal(t *testing.T, row *fleetv1alpha1.MemberWork) {
 	t.Helper()
 	now := &fleetv1alpha1.MemberWork{}
-	f.status(t, row, "withdrawn at its generation", func(s fleetv1alpha1.MemberWorkStatus) bool {
+	f.awaitStatus(t, row, "withdrawn at its generation", func(s fleetv1alpha1.MemberWorkStatus) bool {
 		return s.Phase == fleetv1alpha1.WorkWithdrawn
 	})
 	require.NoError(t, f.hub.Get(t.Context(), client.ObjectKeyFromObject(row), now))

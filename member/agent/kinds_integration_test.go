@@ -27,7 +27,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/agent"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
@@ -46,12 +46,12 @@ func (f *fleet) rowOf(t *testing.T, name, manifest string, change func(*fleetv1a
 	if change != nil {
 		change(&row.Spec)
 	}
-	marked(row)
+	setContentRef(row)
 	require.NoError(t, f.hub.Create(t.Context(), row))
 	return row
 }
 
-func marked(row *fleetv1alpha1.MemberWork) {
+func setContentRef(row *fleetv1alpha1.MemberWork) {
 	row.Spec.Content.Ref = row.Spec.Content.Name()
 	if row.Spec.Apply != nil || row.Spec.Suspend {
 		row.Spec.Content.Ref = fleetv1alpha1.ApplyContent + row.Spec.Content.Name()
@@ -62,7 +62,7 @@ func (f *fleet) change(t *testing.T, row *fleetv1alpha1.MemberWork, change func(
 	t.Helper()
 	testkit.Change(t, f.hub.Client, row, func(w *fleetv1alpha1.MemberWork) {
 		change(&w.Spec)
-		marked(w)
+		setContentRef(w)
 	})
 }
 
@@ -112,9 +112,9 @@ func (f *fleet) widget(t *testing.T, version, name string) *unstructured.Unstruc
 	return o
 }
 
-func (f *fleet) blocked(t *testing.T, row *fleetv1alpha1.MemberWork, reason string) fleetv1alpha1.MemberWorkStatus {
+func (f *fleet) awaitBlocked(t *testing.T, row *fleetv1alpha1.MemberWork, reason string) fleetv1alpha1.MemberWorkStatus {
 	t.Helper()
-	return f.status(t, row, "Blocked as "+reason, func(s fleetv1alpha1.MemberWorkStatus) bool {
+	return f.awaitStatus(t, row, "Blocked as "+reason, func(s fleetv1alpha1.MemberWorkStatus) bool {
 		return s.Phase == fleetv1alpha1.WorkBlocked && s.Reason == reason
 	})
 }
@@ -163,91 +163,91 @@ func TestKindsThatComeAndGo(t *testing.T) {
 	require.True(t, t.Run("a kind that is not served blocks the row, at rest", func(t *testing.T) {
 		served()
 		row = f.rowOf(t, "widget-a", widget("a"), nil)
-		s := f.blocked(t, row, fleetv1alpha1.ReasonKindNotServed)
-		require.Contains(t, s.Message, "does not serve Widget of example.com/v1: install it there")
+		s := f.awaitBlocked(t, row, fleetv1alpha1.ReasonKindNotServed)
+		require.Contains(t, s.Message, "doesn't serve Widget of example.com/v1: install it there")
 	}))
-	require.True(t, t.Run("until it is served in that version", func(t *testing.T) {
+	require.True(t, t.Run("the row is applied once its version is served", func(t *testing.T) {
 		require.NoError(t, member.Create(t.Context(), widgets("v2")))
-		s := f.status(t, row, "another version", func(s fleetv1alpha1.MemberWorkStatus) bool { return strings.Contains(s.Message, "v2") })
+		s := f.awaitStatus(t, row, "another version", func(s fleetv1alpha1.MemberWorkStatus) bool { return strings.Contains(s.Message, "v2") })
 		require.Equal(t, fleetv1alpha1.ReasonKindNotServed, s.Reason)
 		require.Contains(t, s.Message, "serves Widget of group example.com in v2 only, not in v1")
 		served("v2")
 		testkit.Change(t, member.Client, widgets(), func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Spec.Versions = widgets("v2", "v1").Spec.Versions
 		})
-		f.phase(t, row, fleetv1alpha1.WorkApplied)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkApplied)
 		require.NotNil(t, f.widget(t, "v1", "a"))
 		served("v1", "v2")
 	}))
-	require.True(t, t.Run("then drift is reverted", func(t *testing.T) {
+	require.True(t, t.Run("drift is reverted", func(t *testing.T) {
 		f.patch(t, f.widget(t, "v1", "a"), "somebody", `{"spec":{"colour":"blue"}}`)
-		s := f.status(t, row, "drift", func(s fleetv1alpha1.MemberWorkStatus) bool { return len(s.Drift) > 0 })
+		s := f.awaitStatus(t, row, "drift", func(s fleetv1alpha1.MemberWorkStatus) bool { return len(s.Drift) > 0 })
 		require.Equal(t, []string{"spec.colour"}, s.Drift)
 		colour, _, _ := unstructured.NestedString(f.widget(t, "v1", "a").Object, "spec", "colour")
 		require.Equal(t, "red", colour)
 	}))
-	require.True(t, t.Run("a version that is not served any more loses nothing, and what is withdrawn is found in another (I10)", func(t *testing.T) {
+	require.True(t, t.Run("a version that is no longer served loses nothing, and a withdrawn object is found in another version (I10)", func(t *testing.T) {
 		other := f.rowOf(t, "widget-b", widget("b"), nil)
-		f.phase(t, other, fleetv1alpha1.WorkApplied)
-		was := f.widget(t, "v2", "a")
+		f.awaitPhase(t, other, fleetv1alpha1.WorkApplied)
+		before := f.widget(t, "v2", "a")
 		testkit.Change(t, member.Client, widgets(), func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[1].Served = false })
-		f.blocked(t, row, fleetv1alpha1.ReasonKindNotServed)
-		require.Equal(t, was.GetUID(), f.widget(t, "v2", "a").GetUID())
+		f.awaitBlocked(t, row, fleetv1alpha1.ReasonKindNotServed)
+		require.Equal(t, before.GetUID(), f.widget(t, "v2", "a").GetUID())
 		require.NoError(t, hub.Delete(t.Context(), other))
-		f.withdrawn(t, other)
+		f.finishWithdrawal(t, other)
 		require.Nil(t, f.widget(t, "v2", "b"))
 	}))
-	require.True(t, t.Run("and one of which no version is served is not taken for gone", func(t *testing.T) {
+	require.True(t, t.Run("an object of which no version is served does not count as gone", func(t *testing.T) {
 		hidden := f.rowOf(t, "widget-c", strings.Replace(widget("c"), "example.com/v1", "example.com/v2", 1), nil)
-		f.phase(t, hidden, fleetv1alpha1.WorkApplied)
+		f.awaitPhase(t, hidden, fleetv1alpha1.WorkApplied)
 		testkit.Change(t, member.Client, widgets(), func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[0].Served = false })
-		f.blocked(t, hidden, fleetv1alpha1.ReasonKindNotServed)
+		f.awaitBlocked(t, hidden, fleetv1alpha1.ReasonKindNotServed)
 		require.NoError(t, hub.Delete(t.Context(), hidden))
-		s := f.status(t, hidden, "blocked withdrawal", func(s fleetv1alpha1.MemberWorkStatus) bool { return strings.Contains(s.Message, "can't be deleted") })
+		s := f.awaitStatus(t, hidden, "blocked withdrawal", func(s fleetv1alpha1.MemberWorkStatus) bool { return strings.Contains(s.Message, "can't be deleted") })
 		require.Contains(t, s.Message, "its CRD widgets.example.com exists")
 		testkit.Change(t, member.Client, widgets(), func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Spec.Versions[0].Served, crd.Spec.Versions[1].Served = true, true
 		})
-		f.withdrawn(t, hidden)
+		f.finishWithdrawal(t, hidden)
 		require.Nil(t, f.widget(t, "v2", "c"))
-		f.phase(t, row, fleetv1alpha1.WorkApplied)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkApplied)
 	}))
-	require.True(t, t.Run("with its CRD the object is gone, and made again with it", func(t *testing.T) {
-		was := f.widget(t, "v1", "a").GetUID()
+	require.True(t, t.Run("the object is deleted with its CRD, and re-created with it", func(t *testing.T) {
+		before := f.widget(t, "v1", "a").GetUID()
 		require.NoError(t, member.Delete(t.Context(), widgets()))
-		f.blocked(t, row, fleetv1alpha1.ReasonKindNotServed)
+		f.awaitBlocked(t, row, fleetv1alpha1.ReasonKindNotServed)
 		gone(widgets().Name)
 		served()
 		require.NoError(t, member.Create(t.Context(), widgets("v1")))
-		f.phase(t, row, fleetv1alpha1.WorkApplied)
-		require.NotEqual(t, was, f.widget(t, "v1", "a").GetUID())
+		f.awaitPhase(t, row, fleetv1alpha1.WorkApplied)
+		require.NotEqual(t, before, f.widget(t, "v1", "a").GetUID())
 	}))
 	require.True(t, t.Run("an agent at rest writes nothing", func(t *testing.T) {
 		served("v1")
-		f.phase(t, row, fleetv1alpha1.WorkApplied)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkApplied)
 		f.restWritesNothing(t, whole, &stop, &ended)
 	}))
 	require.True(t, t.Run("a withdrawn row whose object is gone with its CRD is settled (I12)", func(t *testing.T) {
 		require.NoError(t, member.Delete(t.Context(), widgets()))
 		gone(widgets().Name)
 		require.NoError(t, hub.Delete(t.Context(), row))
-		f.withdrawn(t, row)
+		f.finishWithdrawal(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Name: row.Name}, &fleetv1alpha1.AppliedWork{})))
 	}))
-	require.True(t, t.Run("an object that can't be merged is written as create and update do", func(t *testing.T) { f.unmerged(t) }))
-	require.True(t, t.Run("limits of kinds (I34)", func(t *testing.T) {
+	require.True(t, t.Run("an object that can't be merged is written as create and update do", func(t *testing.T) { f.testUnmergeable(t) }))
+	require.True(t, t.Run("allowed kinds (I34)", func(t *testing.T) {
 		mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 		testkit.Change(t, hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) {
 			mc.Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedKinds: []fleetv1alpha1.GroupKind{{Kind: "ConfigMap"}}}
 		})
 		config := f.rowOf(t, "config", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"a"},"data":{"a":"b"}}`, nil)
-		f.phase(t, config, fleetv1alpha1.WorkHealthy)
+		f.awaitPhase(t, config, fleetv1alpha1.WorkHealthy)
 		account := f.rowOf(t, "account", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"namespace":"shop","name":"a"}}`, nil)
-		f.blocked(t, account, fleetv1alpha1.ReasonKindNotAllowed)
+		f.awaitBlocked(t, account, fleetv1alpha1.ReasonKindNotAllowed)
 		testkit.Change(t, hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Limits = nil })
-		f.status(t, account, "applied", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Reason == "" })
+		f.awaitStatus(t, account, "applied", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Reason == "" })
 		node := f.rowOf(t, "node", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}`, nil)
-		f.blocked(t, node, fleetv1alpha1.ReasonKindNotAllowed)
+		f.awaitBlocked(t, node, fleetv1alpha1.ReasonKindNotAllowed)
 	}))
 }
 
@@ -260,7 +260,7 @@ func (f *fleet) restWritesNothing(t, whole *testing.T, stop *func() error, ended
 		require.NoError(t, <-*ended)
 		since := clock.RealClock{}.Now()
 		*stop, *ended = f.run(whole)
-		f.beats(t, since)
+		f.requireHeartbeats(t, since)
 		if f.member.lostContact(t, since) {
 			continue
 		}
@@ -268,11 +268,11 @@ func (f *fleet) restWritesNothing(t, whole *testing.T, stop *func() error, ended
 		require.Empty(t, f.member.writes(t, since))
 		return
 	}
-	require.Fail(t, "the agent has lost its hub after each restart")
+	require.Fail(t, "the agent lost its hub after each restart")
 }
 
-// beats waits until an agent that was started then sends heartbeats; by then it has reconciled everything.
-func (f *fleet) beats(t *testing.T, since time.Time) {
+// requireHeartbeats waits until an agent that was started then sends heartbeats; by then it has reconciled everything.
+func (f *fleet) requireHeartbeats(t *testing.T, since time.Time) {
 	t.Helper()
 	require.True(t, eventually(t, func() bool {
 		lease := &coordinationv1.Lease{}
@@ -315,24 +315,24 @@ func TestI44WhatIsAdopted(t *testing.T) {
 		return out
 	}
 
-	t.Run("Never: an object that exists is left alone", func(t *testing.T) {
-		was := exists("never", `{"replicas":2,"colour":"red"}`)
+	t.Run("Never: an existing object is left alone", func(t *testing.T) {
+		before := exists("never", `{"replicas":2,"colour":"red"}`)
 		row := f.rowOf(t, "never", widget("never"), nil)
-		f.blocked(t, row, fleetv1alpha1.ReasonForeignObject)
-		require.Equal(t, was.GetResourceVersion(), f.widget(t, "v1", "never").GetResourceVersion())
+		f.awaitBlocked(t, row, fleetv1alpha1.ReasonForeignObject)
+		require.Equal(t, before.GetResourceVersion(), f.widget(t, "v1", "never").GetResourceVersion())
 	})
-	t.Run("IfEqual: one that differs is left alone, until it is equal", func(t *testing.T) {
-		was := exists("equal", `{"replicas":2,"colour":"blue"}`)
+	t.Run("IfEqual: a different object is left alone until it is equal", func(t *testing.T) {
+		before := exists("equal", `{"replicas":2,"colour":"blue"}`)
 		row := f.rowOf(t, "equal", widget("equal"), applying(fleetv1alpha1.AdoptIfEqual))
-		s := f.blocked(t, row, fleetv1alpha1.ReasonForeignObject)
+		s := f.awaitBlocked(t, row, fleetv1alpha1.ReasonForeignObject)
 		require.Contains(t, s.Message, "differs in spec.colour")
-		require.Equal(t, was.GetResourceVersion(), f.widget(t, "v1", "equal").GetResourceVersion())
-		f.patch(t, was, "users", `{"spec":{"colour":"red"}}`)
+		require.Equal(t, before.GetResourceVersion(), f.widget(t, "v1", "equal").GetResourceVersion())
+		f.patch(t, before, "users", `{"spec":{"colour":"red"}}`)
 		generation := f.widget(t, "v1", "equal").GetGeneration()
-		f.phase(t, row, fleetv1alpha1.WorkApplied)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkApplied)
 		now := f.widget(t, "v1", "equal")
-		require.Equal(t, was.GetUID(), now.GetUID())
-		require.Equal(t, generation, now.GetGeneration(), "nothing but our mark has changed")
+		require.Equal(t, before.GetUID(), now.GetUID())
+		require.Equal(t, generation, now.GetGeneration(), "only our annotation has changed")
 		require.Equal(t, string(row.UID), now.GetAnnotations()[keys.FleetRowUID])
 		require.True(t, eventually(t, func() bool {
 			events := &corev1.EventList{}
@@ -342,49 +342,49 @@ func TestI44WhatIsAdopted(t *testing.T) {
 
 		t.Log("two rows for one object: the first has it")
 		second := f.rowOf(t, "equal-2", widget("equal"), applying(fleetv1alpha1.AdoptFull))
-		s = f.blocked(t, second, fleetv1alpha1.ReasonForeignObject)
+		s = f.awaitBlocked(t, second, fleetv1alpha1.ReasonForeignObject)
 		require.Contains(t, s.Message, "was applied for row equal")
 
 		t.Log("withdrawn with Orphan it is the users' again")
 		f.change(t, row, func(s *fleetv1alpha1.MemberWorkSpec) { s.DeletionPolicy = fleetv1alpha1.LeaveOrphan })
 		require.NoError(t, hub.Delete(t.Context(), second))
-		f.withdrawn(t, second)
+		f.finishWithdrawal(t, second)
 		require.NoError(t, hub.Delete(t.Context(), row))
-		f.withdrawn(t, row)
+		f.finishWithdrawal(t, row)
 		now = f.widget(t, "v1", "equal")
 		require.Equal(t, map[string]string{"team": "shop"}, now.GetLabels())
 		require.NotContains(t, now.GetAnnotations(), keys.FleetRowUID)
 		require.NotContains(t, owners("equal"), link.AgentManager)
 	})
-	t.Run("OwnFields: what others own is left to them, now and later", func(t *testing.T) {
+	t.Run("OwnFields: fields of others are left to them, now and later", func(t *testing.T) {
 		exists("own", `{"replicas":7}`)
 		row := f.rowOf(t, "own", widget("own"), applying(fleetv1alpha1.AdoptOwnFields))
-		s := f.phase(t, row, fleetv1alpha1.WorkApplied)
+		s := f.awaitPhase(t, row, fleetv1alpha1.WorkApplied)
 		require.Equal(t, fleetv1alpha1.ReasonFieldsLeft, s.Reason)
 		require.Contains(t, s.Message, "spec.replicas")
 		require.Equal(t, map[string]any{"replicas": int64(7), "colour": "red"}, spec("own"))
 		f.patch(t, f.widget(t, "v1", "own"), "users", `{"spec":{"colour":"blue"}}`)
-		s = f.status(t, row, "the other field is left too", func(s fleetv1alpha1.MemberWorkStatus) bool { return strings.Contains(s.Message, "spec.colour") })
+		s = f.awaitStatus(t, row, "the other field is left too", func(s fleetv1alpha1.MemberWorkStatus) bool { return strings.Contains(s.Message, "spec.colour") })
 		require.Equal(t, fleetv1alpha1.WorkApplied, s.Phase)
 		require.Equal(t, map[string]any{"replicas": int64(7), "colour": "blue"}, spec("own"))
 		require.Equal(t, map[string]string{"team": "shop"}, f.widget(t, "v1", "own").GetLabels())
 	})
-	t.Run("Full: all fields are taken, and no other", func(t *testing.T) {
-		was := exists("full", `{"replicas":7,"size":"L"}`)
+	t.Run("Full: all fields of the row are taken, and no others", func(t *testing.T) {
+		before := exists("full", `{"replicas":7,"size":"L"}`)
 		row := f.rowOf(t, "full", widget("full"), applying(fleetv1alpha1.AdoptFull))
-		s := f.phase(t, row, fleetv1alpha1.WorkApplied)
+		s := f.awaitPhase(t, row, fleetv1alpha1.WorkApplied)
 		require.Empty(t, s.Drift)
 		require.Equal(t, map[string]any{"replicas": int64(2), "colour": "red", "size": "L"}, spec("full"))
 		require.NoError(t, hub.Delete(t.Context(), row))
-		f.withdrawn(t, row)
-		require.Nil(t, f.widget(t, "v1", "full"), "with policy Delete it is deleted")
-		require.NotEmpty(t, was.GetUID())
+		f.finishWithdrawal(t, row)
+		require.Nil(t, f.widget(t, "v1", "full"), "an adopted object is deleted with policy Delete")
+		require.NotEmpty(t, before.GetUID())
 	})
-	t.Run("a field that is ignored is neither written nor reverted (I40)", func(t *testing.T) {
+	t.Run("an ignored field is neither written nor reverted (I40)", func(t *testing.T) {
 		row := f.rowOf(t, "ignored", widget("ignored"), nil)
-		f.phase(t, row, fleetv1alpha1.WorkApplied)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkApplied)
 		f.change(t, row, applying(fleetv1alpha1.AdoptNever, "spec.replicas"))
-		s := f.status(t, row, "acknowledged", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.ObservedGeneration == row.Generation })
+		s := f.awaitStatus(t, row, "acknowledged", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.ObservedGeneration == row.Generation })
 		require.Empty(t, s.Drift)
 		require.EqualValues(t, 2, spec("ignored")["replicas"], "a field that is ignored later keeps its value")
 		for n := range 6 {
@@ -392,43 +392,43 @@ func TestI44WhatIsAdopted(t *testing.T) {
 		}
 		since := clock.RealClock{}.Now()
 		f.patch(t, f.widget(t, "v1", "ignored"), "somebody", `{"spec":{"colour":"blue"}}`)
-		s = f.status(t, row, "drift", func(s fleetv1alpha1.MemberWorkStatus) bool { return len(s.Drift) > 0 })
+		s = f.awaitStatus(t, row, "drift", func(s fleetv1alpha1.MemberWorkStatus) bool { return len(s.Drift) > 0 })
 		require.Equal(t, []string{"spec.colour"}, s.Drift)
 		require.Equal(t, map[string]any{"replicas": int64(8), "colour": "red"}, spec("ignored"))
 		f.change(t, row, func(s *fleetv1alpha1.MemberWorkSpec) {
 			s.Content.Inline = strings.Replace(s.Content.Inline, `"red"`, `"green"`, 1)
 		})
-		f.status(t, row, "acknowledged", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.ObservedGeneration == row.Generation })
+		f.awaitStatus(t, row, "acknowledged", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.ObservedGeneration == row.Generation })
 		require.Equal(t, map[string]any{"replicas": int64(8), "colour": "green"}, spec("ignored"), "the autoscaler owns it")
 		require.NotEmpty(t, member.writes(t, since))
 	})
 	t.Run("a suspended row changes nothing, and is withdrawn", func(t *testing.T) {
 		row := f.rowOf(t, "suspended", widget("suspended"), nil)
-		f.phase(t, row, fleetv1alpha1.WorkApplied)
+		f.awaitPhase(t, row, fleetv1alpha1.WorkApplied)
 		f.change(t, row, func(s *fleetv1alpha1.MemberWorkSpec) {
 			s.Suspend = true
 			s.Content.Inline = strings.Replace(s.Content.Inline, `"red"`, `"green"`, 1)
 		})
-		f.status(t, row, "Suspended", func(s fleetv1alpha1.MemberWorkStatus) bool {
+		f.awaitStatus(t, row, "Suspended", func(s fleetv1alpha1.MemberWorkStatus) bool {
 			return s.Reason == fleetv1alpha1.ReasonSuspended && s.ObservedGeneration < row.Generation
 		})
 		f.patch(t, f.widget(t, "v1", "suspended"), "somebody", `{"spec":{"colour":"blue"}}`)
 		f.patch(t, f.widget(t, "v1", "suspended"), "somebody", `{"status":{"x":"y"}}`)
 		require.Equal(t, "blue", spec("suspended")["colour"])
 		f.change(t, row, func(s *fleetv1alpha1.MemberWorkSpec) { s.Suspend = false })
-		f.status(t, row, "resumed", func(s fleetv1alpha1.MemberWorkStatus) bool {
+		f.awaitStatus(t, row, "resumed", func(s fleetv1alpha1.MemberWorkStatus) bool {
 			return s.Reason == "" && s.ObservedGeneration == row.Generation
 		})
 		require.Equal(t, "green", spec("suspended")["colour"])
 		f.change(t, row, func(s *fleetv1alpha1.MemberWorkSpec) { s.Suspend = true })
 		require.NoError(t, hub.Delete(t.Context(), row))
-		f.withdrawn(t, row)
+		f.finishWithdrawal(t, row)
 		require.Nil(t, f.widget(t, "v1", "suspended"))
 	})
 }
 
-// unmerged places a Deployment with lists that have several items with the same key, which an apply refuses.
-func (f *fleet) unmerged(t *testing.T) {
+// testUnmergeable places a Deployment with lists that have several items with the same key, which an apply refuses.
+func (f *fleet) testUnmergeable(t *testing.T) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/deployment-with-equal-keys.yaml")
 	require.NoError(t, err)
@@ -441,17 +441,17 @@ func (f *fleet) unmerged(t *testing.T) {
 		return d
 	}
 	main := func(d *appsv1.Deployment) corev1.Container { return d.Spec.Template.Spec.Containers[0] }
-	applied := func(row *fleetv1alpha1.MemberWork, is func(*appsv1.Deployment) bool) *appsv1.Deployment {
+	applied := func(row *fleetv1alpha1.MemberWork, ready func(*appsv1.Deployment) bool) *appsv1.Deployment {
 		t.Helper()
 		var d *appsv1.Deployment
 		if !eventually(t, func() bool {
 			d = read()
-			return is(d)
+			return ready(d)
 		}) {
 			require.NoError(t, f.hub.Get(t.Context(), client.ObjectKeyFromObject(row), row))
 			require.Failf(t, "the object is not as wanted", "%+v of %+v", row.Status, d)
 		}
-		f.status(t, row, "no problem", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Phase != "" && s.Reason == "" })
+		f.awaitStatus(t, row, "no problem", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Phase != "" && s.Reason == "" })
 		return d
 	}
 	change := func(row *fleetv1alpha1.MemberWork, patch string) {
@@ -469,7 +469,7 @@ func (f *fleet) unmerged(t *testing.T) {
 	require.NoError(t, f.member.Update(t.Context(), d, client.FieldOwner("someone")))
 	change(row, `{"metadata":{"labels":null},"spec":{"minReadySeconds":5}}`)
 	d = applied(row, func(d *appsv1.Deployment) bool { return d.Spec.MinReadySeconds == 5 })
-	require.Equal(t, map[string]string{"owner": "someone"}, d.Labels, "what is not wanted any more is removed, and what others have added stays")
+	require.Equal(t, map[string]string{"owner": "someone"}, d.Labels, "fields that are no longer wanted are removed, and those that others added stay")
 	require.Len(t, main(d).Ports, 2)
 
 	d.Spec.MinReadySeconds = 7
@@ -480,13 +480,13 @@ func (f *fleet) unmerged(t *testing.T) {
 		{"name":"main","image":"app:2","env":[{"name":"OPTS","value":"c"}]}]}}}}`)
 	d = applied(row, func(d *appsv1.Deployment) bool { return main(d).Image == "app:2" && len(main(d).Ports) == 0 })
 	require.Equal(t, []corev1.EnvVar{{Name: "OPTS", Value: "c"}}, main(d).Env)
-	require.Empty(t, d.Spec.Template.Spec.HostAliases, "an object that can be merged again gives up what it had")
+	require.Empty(t, d.Spec.Template.Spec.HostAliases, "an object that can be merged again gives up its removed fields")
 	require.Zero(t, d.Spec.MinReadySeconds)
 
 	change(row, `{}`)
 	applied(row, func(d *appsv1.Deployment) bool { return len(main(d).Ports) == 2 })
 	require.NoError(t, f.hub.Delete(t.Context(), row))
-	f.withdrawn(t, row)
+	f.finishWithdrawal(t, row)
 	require.Empty(t, read().UID)
 
 	// An existing object that is equal is adopted.

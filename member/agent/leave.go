@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // leaver removes the binding: at the hub's request, or because of a tombstone after this cluster was away.
@@ -21,10 +21,10 @@ type leaver struct {
 	clusterUID string
 	ledger     *ledger
 	writer     writer
-	// released is set once the binding was removed. If the hub then removes permissions and objects, it has finished.
+	// released is set once the binding is removed. If the hub then denies access, this cluster has left.
 	released *atomic.Bool
-	// left stops the agent.
-	left func()
+	// stop ends the agent with link.ErrLeft.
+	stop func()
 }
 
 // release removes the binding of a leaving cluster once no row and no ledger line is left, and reports whether it did. The hub withdraws rows
@@ -41,28 +41,28 @@ func (l leaver) release(
 		return false, nil, nil
 	}
 	policy := mc.Spec.Leave.Policy
-	if policy == fleetv1alpha1.LeaveDelete && p.regressed(0) {
+	if policy == fleetv1alpha1.LeaveDelete && p.epochRegressed(0) {
 		return false, nil, nil // A restored hub must not delete anything.
 	}
-	if left, err := l.clear(ctx, membership, p.hubUID, policy); left.lines > 0 || err != nil {
+	if left, err := l.withdrawAll(ctx, membership, p.hubUID, policy); left.lines > 0 || err != nil {
 		return false, left.protected, err
 	}
-	return true, nil, l.drop(ctx, membership)
+	return true, nil, l.deleteMembership(ctx, membership)
 }
 
-// clear withdraws all ledger lines of a hub. If a label protects objects, it records an event on the Membership, if there is one.
-func (l leaver) clear(
+// withdrawAll withdraws all ledger lines of a hub. If a label protects objects, it records an event on the Membership, if there is one.
+func (l leaver) withdrawAll(
 	ctx context.Context, membership *fleetv1alpha1.Membership, hubUID string, policy fleetv1alpha1.LeavePolicy,
-) (remains, error) {
-	left, err := l.writer.withdrawLines(ctx, l.ledger.of(hubUID), policy)
+) (leftovers, error) {
+	left, err := l.writer.withdrawLines(ctx, l.ledger.linesOf(hubUID), policy)
 	if len(left.protected) > 0 && membership != nil && l.link.Events != nil {
 		l.link.Events.Record(membership, protectedEvent(left.protected))
 	}
 	return left, err
 }
 
-// drop deletes the Membership, if there is one.
-func (l leaver) drop(ctx context.Context, membership *fleetv1alpha1.Membership) error {
+// deleteMembership deletes the Membership, if there is one.
+func (l leaver) deleteMembership(ctx context.Context, membership *fleetv1alpha1.Membership) error {
 	if membership == nil {
 		l.released.Store(true)
 		return nil
@@ -77,9 +77,9 @@ func (l leaver) drop(ctx context.Context, membership *fleetv1alpha1.Membership) 
 	return nil
 }
 
-// check finds out whether this cluster has left, after the hub denied the agent something that members may do. If so, it stops the agent. A
-// MemberCluster that can't be read proves nothing: without a tombstone nothing is done.
-func (l leaver) check(ctx context.Context) error {
+// checkLeft finds out whether this cluster has left, after the hub denied the agent something that members may do. If so, it stops the agent.
+// A MemberCluster that can't be read proves nothing: without a tombstone nothing is done.
+func (l leaver) checkLeft(ctx context.Context) error {
 	err := l.link.Hub.GetAPIReader().Get(ctx, client.ObjectKey{Name: l.link.Cluster}, &fleetv1alpha1.MemberCluster{})
 	if err == nil {
 		return nil
@@ -88,32 +88,33 @@ func (l leaver) check(ctx context.Context) error {
 		return fmt.Errorf("get member cluster %s: %w", l.link.Cluster, err)
 	}
 	if !l.released.Load() {
-		if done, terr := l.tombstone(ctx); !done || terr != nil {
+		if done, terr := l.actOnTombstone(ctx); !done || terr != nil {
 			return terr
 		}
 	}
-	l.left()
+	l.stop()
 	return nil
 }
 
-// errGoing means that objects are still being deleted.
-var errGoing = errors.New("the tombstone is gone, or objects that it withdraws are not gone yet")
+// errNotWithdrawn means that there is no tombstone any more, or that objects are still being deleted.
+var errNotWithdrawn = errors.New("the tombstone is gone, or the objects it withdraws haven't been deleted yet")
 
 // followTombstone follows the tombstone of a cluster whose agent the hub runs. It returns link.ErrLeft when nothing is left; after any other
 // error the caller may retry.
 func (l leaver) followTombstone(ctx context.Context) error {
-	switch done, err := l.tombstone(ctx); {
+	switch done, err := l.actOnTombstone(ctx); {
 	case err != nil:
 		return err
 	case !done:
-		return errGoing
+		return errNotWithdrawn
 	default:
 		return link.ErrLeft
 	}
 }
 
-// tombstone follows the tombstone of a cluster that was away while it left, and reports whether that is complete.
-func (l leaver) tombstone(ctx context.Context) (bool, error) {
+// actOnTombstone follows the tombstone of a cluster that was away while it left, a ConfigMap that the hub leaves for its agent, and reports whether
+// that is complete.
+func (l leaver) actOnTombstone(ctx context.Context) (bool, error) {
 	cm := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(l.clusterUID)}
 	err := l.link.Hub.GetAPIReader().Get(ctx, key, cm)
@@ -132,9 +133,9 @@ func (l leaver) tombstone(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if boundMembership(membership) == nil {
-		return true, l.drop(ctx, membership) // Unbound: the ledger belongs to a binding that was removed by hand.
+		return true, l.deleteMembership(ctx, membership) // Unbound: the ledger belongs to a binding that was removed by hand.
 	}
-	left, err := l.clear(ctx, membership, cm.Data[link.TombstoneHubUID], policy)
+	left, err := l.withdrawAll(ctx, membership, cm.Data[link.TombstoneHubUID], policy)
 	switch {
 	case err != nil:
 		return false, err
@@ -143,29 +144,30 @@ func (l leaver) tombstone(ctx context.Context) (bool, error) {
 	case left.lines > 0:
 		return false, nil
 	}
-	return true, l.drop(ctx, membership)
+	return true, l.deleteMembership(ctx, membership)
 }
 
 // readTombstone checks that a tombstone is for this membership (nil means that it is already deleted) and returns its policy.
 func readTombstone(data map[string]string, cluster string, membership *fleetv1alpha1.Membership) (fleetv1alpha1.LeavePolicy, error) {
 	if data[link.TombstoneCluster] != cluster {
-		return "", fmt.Errorf("the tombstone is for cluster %q and not for %q: it is ignored", data[link.TombstoneCluster], cluster)
+		return "", fmt.Errorf("ignoring the tombstone: it is for cluster %q, not for %q", data[link.TombstoneCluster], cluster)
 	}
 	if membership != nil && membership.Spec.Hub.UID != data[link.TombstoneHubUID] {
-		return "", fmt.Errorf("the tombstone is of hub %q, but the cluster is bound to hub %q: it is ignored", data[link.TombstoneHubUID], membership.Spec.Hub.UID)
+		return "", fmt.Errorf("ignoring the tombstone: it belongs to hub %q, but the cluster is bound to hub %q",
+			data[link.TombstoneHubUID], membership.Spec.Hub.UID)
 	}
 	if membership != nil && membership.Spec.Hub.Cluster != cluster {
-		return "", fmt.Errorf("the tombstone is for cluster %q, but the cluster is bound as %q: it is ignored", cluster, membership.Spec.Hub.Cluster)
+		return "", fmt.Errorf("ignoring the tombstone: it is for cluster %q, but the cluster is bound as %q", cluster, membership.Spec.Hub.Cluster)
 	}
 	// A hub that was restored from a backup may have the tombstone of an earlier membership again.
 	if membership != nil && membership.Spec.Hub.MemberClusterUID != data[link.TombstoneUID] {
-		return "", fmt.Errorf("the tombstone is of the MemberCluster with UID %q, but the cluster has joined with %q: it is ignored",
+		return "", fmt.Errorf("ignoring the tombstone: it belongs to the MemberCluster with UID %q, but the cluster joined with %q",
 			data[link.TombstoneUID], membership.Spec.Hub.MemberClusterUID)
 	}
 	switch policy := fleetv1alpha1.LeavePolicy(data[link.TombstonePolicy]); policy {
 	case fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete:
 		return policy, nil
 	default:
-		return "", fmt.Errorf("the tombstone has policy %q, which this agent does not know: it is ignored", policy)
+		return "", fmt.Errorf("ignoring the tombstone: this agent doesn't know its policy %q", policy)
 	}
 }

@@ -22,7 +22,7 @@ type ledger struct {
 
 	mu    sync.Mutex
 	lines map[string]fleetv1alpha1.AppliedWork
-	// inherited marks the lines that this process has read but not written.
+	// inherited marks the lines that this run of the agent has read but not written.
 	inherited map[string]bool
 }
 
@@ -59,27 +59,27 @@ func (l *ledger) size() int {
 	return len(l.lines)
 }
 
-// isInherited reports whether an earlier process was the last to write a line.
+// isInherited reports whether an earlier run of the agent was the last to write a line.
 func (l *ledger) isInherited(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.inherited[name]
 }
 
-// holder returns the name of a line, other than but, whose object has that UID; "" if there is none.
-func (l *ledger) holder(uid, but string) string {
+// rowHolding returns the name of a line, other than except, whose object has that UID; "" if there is none.
+func (l *ledger) rowHolding(uid, except string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, line := range l.lines {
-		if name != but && line.Spec.Object.UID == uid {
+		if name != except && line.Spec.Object.UID == uid {
 			return name
 		}
 	}
 	return ""
 }
 
-// of returns copies of all lines of one hub, sorted by name.
-func (l *ledger) of(hubUID string) []*fleetv1alpha1.AppliedWork {
+// linesOf returns copies of all lines of one hub, sorted by name.
+func (l *ledger) linesOf(hubUID string) []*fleetv1alpha1.AppliedWork {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []*fleetv1alpha1.AppliedWork
@@ -103,14 +103,14 @@ func (l *ledger) put(ctx context.Context, name string, spec fleetv1alpha1.Applie
 		err = l.client.Update(ctx, line)
 	}
 	if err != nil {
-		return nil, l.settle(ctx, fmt.Errorf("write line %s of the ledger: %w", name, err), name)
+		return nil, l.rereadAfterConflict(ctx, fmt.Errorf("write line %s of the ledger: %w", name, err), name)
 	}
 	l.set(name, line)
 	return line.DeepCopy(), nil
 }
 
-// drop deletes a line, if there is one.
-func (l *ledger) drop(ctx context.Context, name string) error {
+// deleteLine deletes a line, if there is one.
+func (l *ledger) deleteLine(ctx context.Context, name string) error {
 	line := l.get(name)
 	if line == nil {
 		return nil
@@ -118,14 +118,14 @@ func (l *ledger) drop(ctx context.Context, name string) error {
 	uid := line.UID
 	err := l.client.Delete(ctx, line, client.Preconditions{UID: &uid})
 	if client.IgnoreNotFound(err) != nil {
-		return l.settle(ctx, fmt.Errorf("delete line %s of the ledger: %w", name, err), name)
+		return l.rereadAfterConflict(ctx, fmt.Errorf("delete line %s of the ledger: %w", name, err), name)
 	}
 	l.set(name, nil)
 	return nil
 }
 
-// settle reads a line again after a conflict, for the next reconcile.
-func (l *ledger) settle(ctx context.Context, cause error, name string) error {
+// rereadAfterConflict reads a line again after a conflict, for the next reconcile.
+func (l *ledger) rereadAfterConflict(ctx context.Context, cause error, name string) error {
 	if !apierrors.IsConflict(cause) && !apierrors.IsAlreadyExists(cause) && !apierrors.IsNotFound(cause) {
 		return cause
 	}

@@ -29,7 +29,7 @@ func newMapper(fresh func() (meta.RESTMapper, error)) (*mapper, error) {
 func (m *mapper) forget() error {
 	next, err := m.fresh()
 	if err != nil {
-		return fmt.Errorf("make a RESTMapper: %w", err)
+		return fmt.Errorf("create a RESTMapper: %w", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,35 +45,35 @@ func (m *mapper) current() meta.RESTMapper {
 
 // KindFor implements meta.RESTMapper.
 func (m *mapper) KindFor(r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	return m.current().KindFor(r) //nolint:wrapcheck // Callers know the errors of a RESTMapper.
+	return m.current().KindFor(r)
 }
 
 // KindsFor implements meta.RESTMapper.
 func (m *mapper) KindsFor(r schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
-	return m.current().KindsFor(r) //nolint:wrapcheck // As in KindFor.
+	return m.current().KindsFor(r)
 }
 
 // ResourceFor implements meta.RESTMapper.
 func (m *mapper) ResourceFor(r schema.GroupVersionResource) (schema.GroupVersionResource, error) {
-	return m.current().ResourceFor(r) //nolint:wrapcheck // As in KindFor.
+	return m.current().ResourceFor(r)
 }
 
 // ResourcesFor implements meta.RESTMapper.
 func (m *mapper) ResourcesFor(r schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
-	return m.current().ResourcesFor(r) //nolint:wrapcheck // As in KindFor.
+	return m.current().ResourcesFor(r)
 }
 
 // RESTMapping implements meta.RESTMapper.
 func (m *mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	return m.current().RESTMapping(gk, versions...) //nolint:wrapcheck // As in KindFor.
+	return m.current().RESTMapping(gk, versions...)
 }
 
 // RESTMappings implements meta.RESTMapper.
 func (m *mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	return m.current().RESTMappings(gk, versions...) //nolint:wrapcheck // As in KindFor.
+	return m.current().RESTMappings(gk, versions...)
 }
 
 // ResourceSingularizer implements meta.RESTMapper.
 func (m *mapper) ResourceSingularizer(resource string) (string, error) {
-	return m.current().ResourceSingularizer(resource) //nolint:wrapcheck // As in KindFor.
+	return m.current().ResourceSingularizer(resource)
 }

@@ -11,44 +11,45 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/overlay"
-	"github.com/flotilla-io/flotilla/pkg/protect"
+	"github.com/flotilla-io/flotilla/member/agent/measure"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
+	"github.com/flotilla-io/flotilla/pkg/plan/overlay"
+	"github.com/flotilla-io/flotilla/pkg/plan/protect"
 )
 
 // reasonContended is the reason of a Degraded row whose object another writer keeps changing after each of our applies.
 const reasonContended = "Contended"
 
-// applyLasts is how long an apiserver works on a request at most: the default of its --request-timeout. After that, an apply whose answer was
+// maxApplyDuration is the longest that an apiserver works on a request: the default of its --request-timeout. After that, an apply whose response was
 // lost can no longer create anything.
-const applyLasts = time.Minute
+const maxApplyDuration = time.Minute
 
 // recheckBlocked is how soon a blocked row is retried. No watch reports that the cause is gone.
 const recheckBlocked = 15 * time.Second
 
-// Limits for contention: the first freeApplies applies of the same bytes follow each other immediately, further ones after a wait that doubles
-// each time. A row that was quiet for quietForgetful starts over.
+// Limits for contention: the first appliesWithoutWait applies of the same bytes follow each other immediately, further ones after a wait that
+// doubles each time. A row that was quiet for contentionExpiry starts over.
 const (
-	freeApplies    = 3
-	firstWait      = 2 * time.Second
-	longestWait    = 5 * time.Minute
-	quietForgetful = 2 * longestWait
+	appliesWithoutWait = 3
+	minApplyWait       = 2 * time.Second
+	maxApplyWait       = 5 * time.Minute
+	contentionExpiry   = 2 * maxApplyWait
 )
 
 const (
-	// reportedFailures is how many consecutive attempts must fail before the failure is reported. A webhook that is only restarting is back by
+	// reportAfterFailures is how many consecutive attempts must fail before the failure is reported. A webhook that is only restarting is back by
 	// then.
-	reportedFailures = 5
-	// messageLasts is how long a reported failure message is kept. Each attempt may produce a different message.
-	messageLasts = time.Minute
+	reportAfterFailures = 5
+	// messageLifetime is how long a reported failure message is kept. Each attempt may produce a different message.
+	messageLifetime = time.Minute
 )
 
 // permission is what the binding allows the agent to do with rows.
 type permission struct {
-	// act is false if nothing may be done: the cluster is unbound, bound to another hub, or not accepted.
-	act bool
-	// leaving means that rows are only withdrawn; none is applied.
+	// mayAct is false if nothing may be done: the cluster is unbound, bound to another hub, or not accepted.
+	mayAct bool
+	// leaving means that rows are only withdrawn, never applied.
 	leaving bool
 	// hubUID is the hub that the cluster is bound to.
 	hubUID string
@@ -62,16 +63,16 @@ type permission struct {
 	kinds []schema.GroupKind
 }
 
-// unstored reports whether this member has yet to store the epoch of a grant. A leaving member stores none.
-func (p permission) unstored(granted int64) bool { return !p.leaving && granted > p.epoch }
+// mustStoreEpoch reports whether this member has yet to store the epoch of a grant. A leaving member stores none.
+func (p permission) mustStoreEpoch(granted int64) bool { return !p.leaving && granted > p.epoch }
 
-// waits returns why a row is neither processed nor reported until the binding changes; "" means that it need not wait.
-func (p permission) waits(row *fleetv1alpha1.MemberWork) string {
+// waitReason returns why a row is neither processed nor reported until the binding changes; "" means that it need not wait.
+func (p permission) waitReason(row *fleetv1alpha1.MemberWork) string {
 	switch {
-	case !p.act:
+	case !p.mayAct:
 		return "this cluster is not bound to the hub"
-	case p.unstored(row.Spec.Grant.Epoch):
-		return "the epoch of the row is stored first"
+	case p.mustStoreEpoch(row.Spec.Grant.Epoch):
+		return "the row's epoch must be stored first"
 	case p.leaving && row.DeletionTimestamp.IsZero():
 		return "the cluster is leaving"
 	default:
@@ -79,9 +80,9 @@ func (p permission) waits(row *fleetv1alpha1.MemberWork) string {
 	}
 }
 
-// regressed reports whether the epoch of a grant (0 means that none is stated) is lower than the epoch stored here, as happens with a hub that
-// was restored from a backup.
-func (p permission) regressed(granted int64) bool {
+// epochRegressed reports whether the epoch of a grant (0 means that none is stated) is lower than the epoch stored here, as happens with a hub
+// that was restored from a backup.
+func (p permission) epochRegressed(granted int64) bool {
 	if granted == 0 {
 		granted = p.hubEpoch
 	}
@@ -95,19 +96,19 @@ type contention struct {
 	last  time.Time
 }
 
-// wait returns how long the next apply of hash has to wait.
-func (c contention) wait(hash string, now time.Time) time.Duration {
+// waitBefore returns how long the next apply of hash has to wait.
+func (c contention) waitBefore(hash string, now time.Time) time.Duration {
 	since := now.Sub(c.last)
-	if c.hash != hash || c.count < freeApplies || since > quietForgetful {
+	if c.hash != hash || c.count < appliesWithoutWait || since > contentionExpiry {
 		return 0
 	}
-	wait := min(firstWait<<min(c.count-freeApplies, 10), longestWait)
+	wait := min(minApplyWait<<min(c.count-appliesWithoutWait, 10), maxApplyWait)
 	return max(wait-since, 0)
 }
 
-// next returns the contention after one more apply of hash.
-func (c contention) next(hash string, now time.Time) contention {
-	if c.hash != hash || now.Sub(c.last) > quietForgetful {
+// afterApply returns the contention after one more apply of hash.
+func (c contention) afterApply(hash string, now time.Time) contention {
+	if c.hash != hash || now.Sub(c.last) > contentionExpiry {
 		return contention{hash: hash, count: 1, last: now}
 	}
 	return contention{hash: hash, count: c.count + 1, last: now}
@@ -116,15 +117,15 @@ func (c contention) next(hash string, now time.Time) contention {
 // attempts counts the latest consecutive failed attempts.
 type attempts struct {
 	failed int
-	// message is the error of the attempt at the time since.
+	// message is the error to report, and since is when it occurred.
 	message string
 	since   time.Time
 }
 
-// next returns the attempts after one more failure.
-func (a attempts) next(err error, now time.Time) attempts {
+// afterFailure returns the attempts after one more failure.
+func (a attempts) afterFailure(err error, now time.Time) attempts {
 	a.failed++
-	if a.message == "" || now.Sub(a.since) >= messageLasts {
+	if a.message == "" || now.Sub(a.since) >= messageLifetime {
 		a.message, a.since = event.Truncate(err.Error(), messageLimit), now
 	}
 	return a
@@ -138,7 +139,7 @@ func (a attempts) problem() *problem {
 type problem struct {
 	phase           fleetv1alpha1.WorkPhase
 	reason, message string
-	// watched means that a watch event tells when the cause is gone.
+	// watched means that a watch event starts the next reconcile when the cause is gone, so no recheck is needed.
 	watched bool
 }
 
@@ -150,29 +151,30 @@ func blocked(reason, format string, args ...any) *problem {
 type observed struct {
 	row        *fleetv1alpha1.MemberWork
 	permission permission
-	// limits and resources are what the member's own administrator allows. resource is the resource of the object; it is read only if resources
-	// is not nil, and empty if the kind is not served.
+	// limits and resources are what the member's own administrator allows. resource is the resource of the object; it is looked up only if resources
+	// is set, and is empty if the kind is not served.
 	limits    link.NamespaceLimits
 	resources *link.ResourceLimits
 	resource  schema.GroupResource
-	// want is the object that the row asks for. It is nil if the row is withdrawn or can't be rendered (refused says why).
-	want    *rendered
+	// want is the object that the row asks for; nil if the row is withdrawn or can't be rendered.
+	want *rendered
+	// refused is a problem found while observing: the row can't be rendered, or its object can't be read or adopted.
 	refused *problem
 	// line is the row's line in the ledger, or nil.
 	line *fleetv1alpha1.AppliedWork
 	// live is the object in the member, or nil. fresh means that it was read from the apiserver, not from a cache.
 	live  *unstructured.Unstructured
 	fresh bool
-	// underWay is how long an apply may still create the object. It is read only if live is nil.
-	underWay time.Duration
-	// noNamespace means that the object's namespace doesn't exist. It is read only if live is nil.
-	noNamespace bool
-	// holder is the row that applied an existing object that is not ours. differs lists the fields of such an object that an apply would change.
-	// Both are read only if the object may be adopted.
-	holder     string
+	// pendingApply is how long an apply whose outcome is unknown may still create the object. It is set only if live is nil.
+	pendingApply time.Duration
+	// namespaceMissing means that the object's namespace doesn't exist. It is set only if live is nil.
+	namespaceMissing bool
+	// holderRow is the other row that the existing object was applied for, if any. differs lists the fields of the existing object that an apply
+	// would change. Both are set only if the row may adopt the object.
+	holderRow  string
 	differs    []string
 	contention contention
-	// heldBack means that something other than the hub deleted the row, along with many others.
+	// heldBack means that the withdrawal waits for confirmation: something other than the hub deleted this row and many others.
 	heldBack bool
 }
 
@@ -194,35 +196,36 @@ const (
 
 // planned is the next step for one row, and the reason for it.
 type planned struct {
-	act action
+	action action
 	// why explains the action in the log.
 	why string
 	// line is written to the ledger before the action; nil if the ledger already has it.
 	line *fleetv1alpha1.AppliedWorkSpec
 	// drift means that another writer changed what we had applied.
 	drift bool
-	// stopped is why the row can't be applied; nil if it can.
-	stopped *problem
-	// adopts means that the object existed before.
+	// problem is why the row can't be applied; nil if it can.
+	problem *problem
+	// adopts means that the apply adopts an existing object.
 	adopts bool
-	// suspended means that the row is suspended.
+	// suspended means that nothing is done because the row is suspended.
 	suspended bool
 	// withdrawn means that nothing is left of a withdrawn row, and no action is needed.
 	withdrawn bool
-	// distrust is the epoch to store because the row is older than what was applied; 0 means none.
-	distrust int64
+	// distrustEpoch is the epoch to store because the row is older than what was applied: the hub is trusted again from that epoch on. 0 means
+	// none.
+	distrustEpoch int64
 	// recheck is when to reconcile again without a watch event; 0 means never.
 	recheck time.Duration
 }
 
-// atRest reports whether the plan can be relied on even though it was made from a cache.
-func (p planned) atRest() bool { return p.act == actNothing && p.stopped == nil }
+// safeFromCache reports whether the plan can be relied on even though it was made from a cache.
+func (p planned) safeFromCache() bool { return p.action == actNothing && p.problem == nil }
 
-func nothing(why string) planned { return planned{act: actNothing, why: why} }
+func planNothing(why string) planned { return planned{action: actNothing, why: why} }
 
-func stop(v *problem) planned {
-	p := planned{act: actNothing, why: v.message, stopped: v}
-	if !v.watched {
+func planProblem(found *problem) planned {
+	p := planned{action: actNothing, why: found.message, problem: found}
+	if !found.watched {
 		p.recheck = recheckBlocked
 	}
 	return p
@@ -230,27 +233,27 @@ func stop(v *problem) planned {
 
 // plan returns the next step for a row.
 func plan(o observed, now time.Time) planned {
-	if why := o.permission.waits(o.row); why != "" {
-		return nothing(why)
+	if why := o.permission.waitReason(o.row); why != "" {
+		return planNothing(why)
 	}
-	if epoch := o.fromBackup(); epoch > 0 {
-		p := nothing("the row is older than what was applied here")
-		p.distrust = epoch
+	if epoch := o.distrustEpoch(); epoch > 0 {
+		p := planNothing("the row is older than what was applied here")
+		p.distrustEpoch = epoch
 		return p
 	}
 	if !o.row.DeletionTimestamp.IsZero() {
 		return planWithdrawal(o)
 	}
 	if o.row.Spec.Suspend {
-		p := nothing("the row is suspended")
+		p := planNothing("the row is suspended")
 		p.suspended = true
 		return p
 	}
 	if o.refused != nil {
-		return stop(o.refused)
+		return planProblem(o.refused)
 	}
-	if v := allowed(o); v != nil {
-		return stop(v)
+	if p := checkLimits(o); p != nil {
+		return planProblem(p)
 	}
 	if o.live == nil {
 		return planCreation(o)
@@ -259,19 +262,19 @@ func plan(o observed, now time.Time) planned {
 		return planAdoption(o)
 	}
 	if o.live.GetDeletionTimestamp() != nil {
-		return nothing("another client is deleting the object; it is re-created afterwards")
+		return planNothing("another client is deleting the object; it will be re-created afterwards")
 	}
 	if upToDate(o.line, o.want, o.live) {
-		return nothing("the object is up to date")
+		return planNothing("the object is up to date")
 	}
 	return planApply(o, now)
 }
 
-// fromBackup returns the epoch from which the hub is trusted again, if the row is older than what was applied for it at the same epoch. That
-// happens when the hub was restored from a backup. Otherwise it returns 0. A row with a regressed epoch is not trusted anyway.
-func (o observed) fromBackup() int64 {
+// distrustEpoch returns the epoch from which the hub is trusted again, if the row is older than what was applied for it at the same epoch.
+// That happens when the hub was restored from a backup. Otherwise it returns 0. A row with a regressed epoch is not trusted anyway.
+func (o observed) distrustEpoch() int64 {
 	granted := o.row.Spec.Grant.Epoch
-	if o.line == nil || granted > o.line.Spec.Epoch || o.permission.regressed(granted) {
+	if o.line == nil || granted > o.line.Spec.Epoch || o.permission.epochRegressed(granted) {
 		return 0
 	}
 	applied := o.line.Spec
@@ -289,57 +292,54 @@ func (o observed) fromBackup() int64 {
 func planWithdrawal(o observed) planned {
 	switch {
 	case o.line == nil:
-		p := nothing("nothing was applied for this row")
+		p := planNothing("nothing was applied for this row")
 		p.withdrawn = true
 		return p
 	case o.refused != nil:
-		return stop(o.refused)
-	case o.live == nil && o.line.Spec.Object.UID == "" && o.underWay > 0:
-		p := nothing("an apply may be under way, whose answer was not received")
-		p.recheck = o.underWay
+		return planProblem(o.refused)
+	case o.live == nil && o.line.Spec.Object.UID == "" && o.pendingApply > 0:
+		p := planNothing("an apply whose response was not received may be in progress")
+		p.recheck = o.pendingApply
 		return p
 	case o.live == nil:
-		return planned{act: actForget, why: "the object is gone"}
+		return planned{action: actForget, why: "the object is gone"}
 	case !ours(o.line, o.live):
-		return planned{act: actForget, why: "another client has re-created the object"}
+		return planned{action: actForget, why: "another client re-created the object"}
 	case o.row.Spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan:
-		return planned{act: actOrphan, why: "the row was withdrawn with deletionPolicy Orphan"}
-	case o.permission.regressed(o.row.Spec.Grant.Epoch):
-		return stop(regression(o, "delete "+describe(o.live)))
+		return planned{action: actOrphan, why: "the row was withdrawn with deletionPolicy Orphan"}
+	case o.permission.epochRegressed(o.row.Spec.Grant.Epoch):
+		return planProblem(regressionProblem(o, "delete "+describe(o.live)))
 	case o.live.GetDeletionTimestamp() != nil:
-		return nothing("the object is being deleted")
+		return planNothing("the object is being deleted")
 	case o.heldBack:
-		return stop(blocked(fleetv1alpha1.ReasonDeletionsPaused,
-			"many rows were deleted at once, and not by the hub: %s stays; if its deletion is meant, set spec.withdrawn of this row to true", describe(o.live)))
+		return planProblem(blocked(fleetv1alpha1.ReasonDeletionsPaused,
+			"many rows were deleted at once, and not by the hub: keeping %s; to delete it, set spec.withdrawn of this row to true", describe(o.live)))
 	}
 	if why := protect.Why(o.live); why != "" {
-		return stop(blocked(fleetv1alpha1.ReasonDeleteProtected, "the hub withdrew the row, and %s stays: %s", describe(o.live), why))
+		return planProblem(blocked(fleetv1alpha1.ReasonDeleteProtected, "the hub withdrew the row, but %s is kept: %s", describe(o.live), why))
 	}
-	return planned{act: actDelete, why: "the row was withdrawn with deletionPolicy Delete"}
+	return planned{action: actDelete, why: "the row was withdrawn with deletionPolicy Delete"}
 }
 
 // planCreation creates the object, for the first time or again.
 func planCreation(o observed) planned {
-	if o.noNamespace {
-		return stop(blocked(fleetv1alpha1.ReasonNamespaceNotFound,
-			"namespace %s does not exist here: create it in this cluster", o.want.object.GetNamespace()))
+	if o.namespaceMissing {
+		return planProblem(blocked(fleetv1alpha1.ReasonNamespaceNotFound,
+			"namespace %s doesn't exist: create it in this cluster", o.want.object.GetNamespace()))
 	}
-	p := planned{act: actApply, why: "the object does not exist"}
+	p := planned{action: actApply, why: "the object does not exist", line: newLineIfChanged(o)}
 	if o.line != nil && o.line.Spec.Object.UID != "" {
 		p.why, p.drift = "the object was deleted here", true
-	}
-	line := newLine(o)
-	if o.line == nil || !equality.Semantic.DeepEqual(o.line.Spec, line) {
-		p.line = &line
 	}
 	return p
 }
 
-// planAdoption takes over an existing object if the row allows it. The line written beforehand has no UID: until the apply has put our
+// planAdoption adopts an existing object if the row allows it. The line written beforehand has no UID: until the apply has put our
 // annotation on the object, it is not ours and is not deleted with the row.
 func planAdoption(o observed) planned {
 	foreign := func(format string, args ...any) planned {
-		return stop(blocked(fleetv1alpha1.ReasonForeignObject, "%s exists here and was not made by this hub: "+format, append([]any{describe(o.live)}, args...)...))
+		return planProblem(blocked(fleetv1alpha1.ReasonForeignObject,
+			"%s exists here and was not created by this hub: "+format, append([]any{describe(o.live)}, args...)...))
 	}
 	how := adoption(o.row)
 	switch {
@@ -347,83 +347,80 @@ func planAdoption(o observed) planned {
 		return foreign("delete or rename one of the two")
 	case o.live.GetDeletionTimestamp() != nil:
 		return foreign("it is being deleted")
-	case o.holder != "":
-		return stop(blocked(fleetv1alpha1.ReasonForeignObject,
-			"%s was applied for row %s, which has it: place it by one object of the hub only", describe(o.live), o.holder))
+	case o.holderRow != "":
+		return planProblem(blocked(fleetv1alpha1.ReasonForeignObject,
+			"%s was applied for row %s already: place it with only one object on the hub", describe(o.live), o.holderRow))
 	case how == fleetv1alpha1.AdoptIfEqual && len(o.differs) > 0:
-		return foreign("it is adopted if it is equal, and differs in %s: make it equal, or choose another adoption", event.Names(o.differs))
+		return foreign("it would be adopted only if equal, but differs in %s: make it equal, or choose another adoption policy", event.Names(o.differs))
 	}
-	if o.permission.regressed(o.row.Spec.Grant.Epoch) {
-		if field := kindOf(o.live.GroupVersionKind()).shrinks(o.want.object, o.live); field != "" {
-			return stop(regression(o, "lower "+field))
+	if o.permission.epochRegressed(o.row.Spec.Grant.Epoch) {
+		if field := measure.KindOf(o.live.GroupVersionKind()).ShrunkField(o.want.object, o.live); field != "" {
+			return planProblem(regressionProblem(o, "lower "+field))
 		}
 	}
-	p := planned{act: actApply, adopts: true, why: "the object is adopted"}
-	if line := newLine(o); o.line == nil || !equality.Semantic.DeepEqual(o.line.Spec, line) {
-		p.line = &line
-	}
-	return p
+	return planned{action: actApply, adopts: true, why: "the object is adopted", line: newLineIfChanged(o)}
 }
 
 // planApply updates an object that is ours.
 func planApply(o observed, now time.Time) planned {
-	same := o.line.Spec.AppliedHash == o.want.hash
-	if o.permission.regressed(o.row.Spec.Grant.Epoch) {
-		if field := kindOf(o.live.GroupVersionKind()).shrinks(o.want.object, o.live); field != "" {
-			return stop(regression(o, "lower "+field))
+	unchanged := o.line.Spec.AppliedHash == o.want.hash
+	if o.permission.epochRegressed(o.row.Spec.Grant.Epoch) {
+		if field := measure.KindOf(o.live.GroupVersionKind()).ShrunkField(o.want.object, o.live); field != "" {
+			return planProblem(regressionProblem(o, "lower "+field))
 		}
 	}
-	if wait := o.contention.wait(o.want.hash, now); wait > 0 {
+	if wait := o.contention.waitBefore(o.want.hash, now); wait > 0 {
 		return planned{
-			act: actNothing, why: "wait before the next apply", recheck: wait,
-			stopped: &problem{
+			action: actNothing, why: "waiting before the next apply", recheck: wait,
+			problem: &problem{
 				phase: fleetv1alpha1.WorkDegraded, reason: reasonContended,
-				message: fmt.Sprintf("something in this cluster changes %s after each of %d applies; look at its managedFields and at mutating webhooks",
+				message: fmt.Sprintf("something in this cluster changed %s after each of %d applies; check its managedFields and mutating webhooks",
 					describe(o.live), o.contention.count),
 			},
 		}
 	}
-	p := planned{act: actApply, why: "the row has changed since the last apply", drift: same}
-	if same {
+	p := planned{action: actApply, why: "the row has changed since the last apply", drift: unchanged}
+	if unchanged {
 		p.why = "the object was changed here"
 	}
 	return p
 }
 
-// allowed checks that a row doesn't change its object's identity, and that it stays within the limits of the cluster, both those set on the
-// hub and those set by the member's own administrator. A change that only lowers numbers of an object of ours passes in any namespace;
-// otherwise the hub could never move the object away.
-func allowed(o observed) *problem {
-	ns := o.want.object.GetNamespace()
+// checkLimits checks that a row doesn't change its object's identity, and that it stays within the limits of the cluster, both those set on the hub
+// and those set by the member's own administrator. A change that only lowers numbers of an object of ours is exempt from the limits on namespaces and
+// from spec.limits.allowedKinds; otherwise the hub could never move the object away.
+func checkLimits(o observed) *problem {
+	object := o.want.object
 	if o.line != nil {
-		was, is := o.line.Spec.Object, o.want.object
-		if was.Kind != is.GetKind() || was.Name != is.GetName() || was.Namespace != ns {
+		old := o.line.Spec.Object
+		if old.Kind != object.GetKind() || old.Name != object.GetName() || old.Namespace != object.GetNamespace() {
 			return blocked(fleetv1alpha1.ReasonInvalid,
-				"the row asks for %s, but was applied as %s %s/%s: the kind and name of a row's object can't change", describe(is), was.Kind, was.Namespace, was.Name)
+				"the row now has %s, but was applied as %s %s/%s: the kind and name of a row's object can't change",
+				describe(object), old.Kind, old.Namespace, old.Name)
 		}
 	}
-	if p := closedKind(o); p != nil {
+	if p := kindProblem(o); p != nil {
 		return p
 	}
-	lowers := func() bool {
-		return o.live != nil && ours(o.line, o.live) && kindOf(o.live.GroupVersionKind()).lowers(o.want.object, o.live)
+	onlyShrinks := func() bool {
+		return o.live != nil && ours(o.line, o.live) && measure.KindOf(o.live.GroupVersionKind()).OnlyShrinks(object, o.live)
 	}
-	if gk := o.want.object.GroupVersionKind().GroupKind(); len(o.permission.kinds) > 0 && !slices.Contains(o.permission.kinds, gk) && !lowers() {
+	if gk := object.GroupVersionKind().GroupKind(); len(o.permission.kinds) > 0 && !slices.Contains(o.permission.kinds, gk) && !onlyShrinks() {
 		return blocked(fleetv1alpha1.ReasonKindNotAllowed,
-			"kind %s of %s is not in spec.limits.allowedKinds of this cluster's MemberCluster", gk.Kind, groupName(gk.Group))
+			"kind %s of %s isn't in spec.limits.allowedKinds of this cluster's MemberCluster", gk.Kind, groupName(gk.Group))
 	}
-	why, err := refuses(o)
+	why, err := namespaceRefusal(o)
 	if err != nil {
-		return blocked(fleetv1alpha1.ReasonInvalid, "the hub's row can't be read: %v", err)
+		return blocked(fleetv1alpha1.ReasonInvalid, "the row from the hub is invalid: %v", err)
 	}
-	if why == "" || lowers() {
+	if why == "" || onlyShrinks() {
 		return nil
 	}
 	return blocked(fleetv1alpha1.ReasonNamespaceNotAllowed, "%s", why)
 }
 
-// closedKind returns why objects of the row's kind are never placed in this cluster, regardless of what already exists; nil if they may be.
-func closedKind(o observed) *problem {
+// kindProblem returns why objects of the row's kind are never placed in this cluster, regardless of what already exists; nil if they may be placed.
+func kindProblem(o observed) *problem {
 	if o.want == nil {
 		return nil
 	}
@@ -434,48 +431,41 @@ func closedKind(o observed) *problem {
 	if why == "" {
 		return nil
 	}
-	return blocked(fleetv1alpha1.ReasonKindNotAllowed, "%s is not placed: %s", describe(o.want.object), why)
+	return blocked(fleetv1alpha1.ReasonKindNotAllowed, "%s can't be placed: %s", describe(o.want.object), why)
 }
 
-// refuses returns why the namespace limits don't allow placing the object, or "".
-func refuses(o observed) (string, error) {
-	in := targets{named: []string{o.want.object.GetNamespace()}}
-	if in.named[0] == "" { // It affects all namespaces.
-		in = targets{everywhere: true}
+// namespaceRefusal returns why the namespace limits don't allow placing the object, or "".
+func namespaceRefusal(o observed) (string, error) {
+	in, err := measure.KindOf(o.want.object.GroupVersionKind()).Targets(o.want.object)
+	if err != nil {
+		return "", err
 	}
-	if of := kindOf(o.want.object.GroupVersionKind()).targets; of != nil {
-		var err error
-		if in, err = of(o.want.object); err != nil {
-			return "", err
-		}
-	}
-	for _, ns := range in.named {
+	allowed := o.permission.namespaces
+	for _, ns := range in.Named {
 		if why := o.limits.Refuses(ns); why != "" {
 			return why, nil
 		}
-		if len(o.permission.namespaces) > 0 && !slices.Contains(o.permission.namespaces, ns) {
-			return fmt.Sprintf("namespace %q is not in spec.limits.allowedNamespaces of this cluster's MemberCluster", ns), nil
+		if len(allowed) > 0 && !slices.Contains(allowed, ns) {
+			return fmt.Sprintf("namespace %q isn't in spec.limits.allowedNamespaces of this cluster's MemberCluster", ns), nil
 		}
 	}
-	if in.everywhere {
-		if len(o.permission.namespaces) > 0 {
-			return "spec.limits.allowedNamespaces of this cluster's MemberCluster names namespaces, and the object is in none", nil
-		}
+	switch {
+	case in.Everywhere && len(allowed) > 0:
+		return "the object is cluster-scoped, but spec.limits.allowedNamespaces of this cluster's MemberCluster limits objects to namespaces", nil
+	case in.Everywhere:
 		return o.limits.RefusesClusterScoped(), nil
+	case in.Any && len(allowed) > 0:
+		return "spec.limits.allowedNamespaces of this cluster's MemberCluster lists namespaces: select these by name, and no others", nil
+	case in.Any:
+		return o.limits.RefusesAny(in.Excluded), nil
 	}
-	if !in.any {
-		return "", nil
-	}
-	if len(o.permission.namespaces) > 0 {
-		return "spec.limits.allowedNamespaces of this cluster's MemberCluster names namespaces: select these by name, and no others", nil
-	}
-	return o.limits.RefusesAny(in.excluded), nil
+	return "", nil
 }
 
-func regression(o observed, doing string) *problem {
+func regressionProblem(o observed, doing string) *problem {
 	return blocked(fleetv1alpha1.ReasonEpochRegression,
-		"the hub asks to %s at an epoch lower than %d, which this cluster has seen; raise the hub's epoch if it is the right one",
-		doing, o.permission.epoch)
+		"the hub asks to %s at an epoch lower than %d, which this cluster has seen; if it is the right hub, raise the epoch in its ConfigMap %s/%s",
+		doing, o.permission.epoch, fleetv1alpha1.SystemNamespace, fleetv1alpha1.EpochConfigMap)
 }
 
 // ours reports whether live is the object of the ledger line. It compares the UID or, while the line has no UID yet, our annotation.
@@ -496,38 +486,47 @@ func upToDate(line *fleetv1alpha1.AppliedWork, want *rendered, live *unstructure
 	if line == nil || want == nil || line.Spec.Object.UID != string(live.GetUID()) || line.Spec.AppliedHash != want.hash {
 		return false
 	}
-	is := kept(line.Spec, want)
+	applied := withoutLeftFields(line.Spec, want)
 	if live.GetGeneration() > 0 && line.Spec.AppliedGeneration == live.GetGeneration() {
-		return !metadataDiffers(is, live)
+		return !metadataDiffers(applied, live)
 	}
-	return len(overlay.Paths(live.Object, is.Object)) == 0
+	return len(overlay.Paths(live.Object, applied.Object)) == 0
 }
 
-// kept returns the wanted object without the fields that the last apply left to others.
-func kept(line fleetv1alpha1.AppliedWorkSpec, want *rendered) *unstructured.Unstructured {
+// withoutLeftFields returns the wanted object without the fields that the last apply left to others.
+func withoutLeftFields(line fleetv1alpha1.AppliedWorkSpec, want *rendered) *unstructured.Unstructured {
 	if len(line.Left) == 0 {
 		return want.object
 	}
-	is := want.object.DeepCopy()
+	object := want.object.DeepCopy()
 	for _, path := range line.Left {
 		if names, ok := splitPath(path); ok {
-			cutOne(is.Object, names)
+			removeField(object.Object, names)
 		}
 	}
-	return is
+	return object
 }
 
 // newLine returns the line to write before the object exists; it has no UID.
 func newLine(o observed) fleetv1alpha1.AppliedWorkSpec {
-	is := o.want.object
+	object := o.want.object
 	return fleetv1alpha1.AppliedWorkSpec{
 		HubUID: o.permission.hubUID,
 		Row:    fleetv1alpha1.LedgerRow{Name: o.row.Name, UID: string(o.row.UID), CreatedAt: &o.row.CreationTimestamp},
 		Object: fleetv1alpha1.LedgerObject{
-			APIVersion: is.GetAPIVersion(), Kind: is.GetKind(), Namespace: is.GetNamespace(), Name: is.GetName(),
+			APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(),
 		},
 		FieldManager: link.AgentManager,
 	}
+}
+
+// newLineIfChanged is newLine, or nil if the ledger has that line already.
+func newLineIfChanged(o observed) *fleetv1alpha1.AppliedWorkSpec {
+	line := newLine(o)
+	if o.line != nil && equality.Semantic.DeepEqual(o.line.Spec, line) {
+		return nil
+	}
+	return &line
 }
 
 // appliedLine returns the line to write after the apply that produced live.

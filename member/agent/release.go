@@ -9,85 +9,84 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/member/agent/connect"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
-// wayOut says what an administrator can do in the member when its hub rejects it for good.
-const wayOut = `if the cluster has left that hub, or the hub is gone for good, say here what becomes of what it placed: ` +
+// releaseAdvice says what an administrator can do in the member when its hub rejects it for good.
+const releaseAdvice = `if the cluster has left that hub, or the hub is gone for good, choose what happens to the objects it placed: ` +
 	`kubectl annotate membership default ` + link.AnnotationRelease + `=Orphan (or Delete)`
 
 // release removes the binding without the hub, if an administrator of this cluster requests it with an annotation. It returns link.ErrLeft
 // when nothing is left, and nil without the annotation. It is called only while there is no usable certificate; with one, the cluster can
 // leave through the hub.
-func (o Options) release(ctx context.Context) error {
-	membership, err := o.own(ctx)
+func (p *puller) release(ctx context.Context) error {
+	membership, err := p.ownMembership(ctx)
 	if err != nil || membership == nil {
 		return err
 	}
-	asked, found := membership.Annotations[link.AnnotationRelease]
+	requested, found := membership.Annotations[link.AnnotationRelease]
 	if !found {
 		return nil
 	}
-	policy := fleetv1alpha1.LeavePolicy(asked)
+	policy := fleetv1alpha1.LeavePolicy(requested)
 	if policy != fleetv1alpha1.LeaveOrphan && policy != fleetv1alpha1.LeaveDelete {
-		return invalidOptions("annotation %s of Membership %s is %q: write %s or %s",
-			link.AnnotationRelease, membership.Name, asked, fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete)
+		return &connect.Error{Reason: connect.ReasonInvalidOptions, Message: fmt.Sprintf("annotation %s of Membership %s is %q: must be %s or %s",
+			link.AnnotationRelease, membership.Name, requested, fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete)}
 	}
-	ledger, err := newLedger(ctx, o.Member, o.Reader)
+	ledger, err := newLedger(ctx, p.member, p.member)
 	if err != nil {
 		return err
 	}
 	l := leaver{
-		link: link.Link{Cluster: o.Cluster, Events: o.Events}, ledger: ledger, released: &atomic.Bool{},
-		writer: writer{client: o.Member, reader: o.Reader, find: finder{reader: o.Reader, mapper: o.Member.RESTMapper()}, ledger: ledger},
+		link: link.Link{Cluster: p.options.Cluster, Events: p.events}, ledger: ledger, released: &atomic.Bool{},
+		writer: writer{client: p.member, reader: p.member, find: finder{reader: p.member, mapper: p.member.RESTMapper()}, ledger: ledger},
 	}
-	switch left, err := l.clear(ctx, membership, membership.Spec.Hub.UID, policy); {
+	switch left, err := l.withdrawAll(ctx, membership, membership.Spec.Hub.UID, policy); {
 	case err != nil:
 		return err
 	case len(left.protected) > 0:
 		return errors.New(protectedText(left.protected))
 	case left.lines > 0:
-		return errors.New("objects that the annotation on the Membership withdraws are not gone yet")
+		return errors.New("the objects to be withdrawn by the annotation on the Membership haven't been deleted yet")
 	}
-	if err := l.drop(ctx, membership); err != nil {
+	if err := l.deleteMembership(ctx, membership); err != nil {
 		return err
 	}
-	ctrl.LoggerFrom(ctx).Info("Released cluster without its hub", "cluster", o.Cluster, "policy", policy)
+	ctrl.LoggerFrom(ctx).Info("Released cluster without its hub", "cluster", p.options.Cluster, "policy", policy)
 	return link.ErrLeft
 }
 
-// own returns the Membership if it is bound to the hub of these options, otherwise nil.
-func (o Options) own(ctx context.Context) (*fleetv1alpha1.Membership, error) {
-	m, err := getMembership(ctx, o.Reader)
-	if bound := boundMembership(m); err == nil && bound != nil && boundByPull(bound, o.Cluster) {
+// ownMembership returns the Membership if it is bound to the hub of these options, otherwise nil.
+func (p *puller) ownMembership(ctx context.Context) (*fleetv1alpha1.Membership, error) {
+	m, err := getMembership(ctx, p.member)
+	if bound := boundMembership(m); err == nil && bound != nil && boundByPull(bound, p.options.Cluster) {
 		return bound, nil
 	}
 	return nil, err
 }
 
-// strand adds wayOut to the error of a cluster that joined before and is no longer let in, and records an event on the Membership.
-func (o Options) strand(ctx context.Context, err error) error {
-	if !errors.Is(err, ErrNoCredential) && !errors.Is(err, ErrUnauthorized) {
+// adviseRelease adds releaseAdvice to the error of a cluster that joined before and is no longer admitted, and records an event on the Membership.
+func (p *puller) adviseRelease(ctx context.Context, err error) error {
+	if !errors.Is(err, connect.ErrNoCredential) && !errors.Is(err, connect.ErrUnauthorized) {
 		return err
 	}
-	membership, oerr := o.own(ctx)
-	if oerr != nil || membership == nil {
+	membership, readErr := p.ownMembership(ctx)
+	if readErr != nil || membership == nil {
 		return err
 	}
-	err = stranded(err)
-	if o.Events != nil {
-		o.Events.Record(membership, strandedEvent(err))
-	}
+	err = withReleaseAdvice(err)
+	p.events.Record(membership, strandedEvent(err))
 	return err
 }
 
-// stranded returns err with wayOut in its message.
-func stranded(err error) error {
-	var why *ConnectError
-	if !errors.As(err, &why) {
-		return fmt.Errorf("%w; %s", err, wayOut)
+// withReleaseAdvice returns err with releaseAdvice in its message.
+func withReleaseAdvice(err error) error {
+	var explained *connect.Error
+	if !errors.As(err, &explained) {
+		return fmt.Errorf("%w; %s", err, releaseAdvice)
 	}
-	with := *why
-	with.Message += "; " + wayOut
-	return &with
+	advised := *explained
+	advised.Message += "; " + releaseAdvice
+	return &advised
 }

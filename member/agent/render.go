@@ -25,7 +25,7 @@ type rendered struct {
 // render applies a row's patch (a JSON merge patch, possibly empty) to its manifest, removes the fields that the row ignores, and annotates
 // the object with the row's UID. Equal input yields equal bytes, and thus an equal hash. An error means that the row is invalid.
 func render(manifest, patch []byte, apply *fleetv1alpha1.WorkApply, rowUID string) (*rendered, error) {
-	paths, err := ignored(apply)
+	paths, err := ignoredPaths(apply)
 	if err != nil {
 		return nil, err
 	}
@@ -38,12 +38,12 @@ func render(manifest, patch []byte, apply *fleetv1alpha1.WorkApply, rowUID strin
 	}
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(manifest); err != nil {
-		return nil, fmt.Errorf("read the manifest: %w", err)
+		return nil, fmt.Errorf("decode the manifest: %w", err)
 	}
 	if object.GetName() == "" {
 		return nil, fmt.Errorf("the manifest of kind %s has no metadata.name", object.GetKind())
 	}
-	cut(object.Object, paths)
+	removeFields(object.Object, paths)
 	annotations := object.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -52,7 +52,7 @@ func render(manifest, patch []byte, apply *fleetv1alpha1.WorkApply, rowUID strin
 	object.SetAnnotations(annotations)
 	raw, err := json.Marshal(object.Object)
 	if err != nil {
-		return nil, fmt.Errorf("write the manifest: %w", err)
+		return nil, fmt.Errorf("encode the manifest: %w", err)
 	}
 	sum := sha256.Sum256(raw)
 	return &rendered{object: object, hash: hex.EncodeToString(sum[:]), ignored: paths}, nil

@@ -26,17 +26,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
-// settling returns the delays between repeated reads of what is served, after a change of a CRD. Discovery shows the change a moment later,
-// and on a busy apiserver many seconds later.
+// settling returns the delays between repeated reads of what is served, after a change to a CRD. Discovery shows the change a moment later, and on a
+// busy apiserver many seconds later.
 func settling() []time.Duration {
 	return []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second}
 }
 
-// servedKinds is the controller for the kinds that the member serves. It reads them when it starts, after each change of a CRD, and as often
-// as the member's version, because no watch reports APIs without a CRD or changes of the agent's permissions.
+// servedKinds is the controller for the kinds that the member serves. It reads them when it starts, after each change to a CRD, and as often as the
+// member's version, because no watch reports APIs without a CRD or changes to the agent's permissions.
 type servedKinds struct {
 	client    client.Client
 	discovery discovery.DiscoveryInterface
@@ -48,7 +48,8 @@ type servedKinds struct {
 	// report receives the kinds that the member serves and the agent may write.
 	report func([]fleetv1alpha1.ServedKind)
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// settle holds the delays of settling that are still to come.
 	settle []time.Duration
 }
 
@@ -57,17 +58,17 @@ type servedKinds struct {
 func crdInformer(cfg *rest.Config, http *http.Client) (toolscache.SharedIndexInformer, error) {
 	c, err := metadata.NewForConfigAndClient(cfg, http)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of metadata: %w", err)
+		return nil, fmt.Errorf("create a metadata client: %w", err)
 	}
 	crds := crdKind().GroupVersion().WithResource("customresourcedefinitions")
 	informer := metadatainformer.NewFilteredMetadataInformer(c, crds, metav1.NamespaceAll, 0, toolscache.Indexers{}, nil).Informer()
-	if err := informer.SetTransform(slim); err != nil {
+	if err := informer.SetTransform(stripForCache); err != nil {
 		return nil, fmt.Errorf("watch CRDs: %w", err)
 	}
 	return informer, nil
 }
 
-// source is the source of changes of CRDs.
+// source enqueues the one request at the start and after each change to a CRD.
 func (s *servedKinds) source() source.Source {
 	return source.Func(func(_ context.Context, q queue) error {
 		changed := func() {
@@ -93,7 +94,7 @@ func (s *servedKinds) source() source.Source {
 	})
 }
 
-// watching reports whether changes of CRDs are noticed. An agent with the permissions of an older chart may not watch them.
+// watching reports whether changes to CRDs are noticed. An agent with the permissions of an older chart can't watch them.
 func (s *servedKinds) watching() bool { return s.crds.HasSynced() }
 
 // Reconcile reads which kinds are served.
@@ -106,18 +107,18 @@ func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resul
 	s.mu.Unlock()
 	_, lists, err := s.discovery.ServerGroupsAndResources()
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
-	silent := map[string]bool{} // That a group does not answer now doesn't mean that it is not served.
+	silent := map[string]bool{} // A group that does not answer now may still be served.
 	for gv := range failed {
 		silent[gv.Group] = true
 	}
 	if err != nil && !partial {
-		return ctrl.Result{}, fmt.Errorf("discover what the member serves: %w", err)
+		return ctrl.Result{}, fmt.Errorf("discover the APIs of the member: %w", err)
 	}
 	served := map[schema.GroupKind][]string{}
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)
 		if err != nil {
-			return ctrl.Result{}, fmt.Errorf("discover what the member serves: %w", err)
+			return ctrl.Result{}, fmt.Errorf("discover the APIs of the member: %w", err)
 		}
 		for _, r := range l.APIResources {
 			if gk := gv.WithKind(r.Kind).GroupKind(); !slices.Contains(served[gk], gv.Version) {
@@ -128,25 +129,27 @@ func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resul
 	if err := s.mapper.forget(); err != nil {
 		return ctrl.Result{}, err
 	}
-	s.watches.wake(served, silent) //nolint:contextcheck // A watch lasts as long as the controller runs.
+	s.watches.wakeRows(served, silent) //nolint:contextcheck // A watch lasts as long as the controller runs.
 	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: metav1.NamespaceSystem}}
 	switch err := s.client.Create(ctx, review); {
 	case apierrors.IsForbidden(err), err == nil && review.Status.Incomplete:
 		s.report(nil)
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("review the agent's rights in the member: %w", err)
+		return ctrl.Result{}, fmt.Errorf("review the agent's permissions in the member: %w", err)
 	default:
-		s.report(kindsOf(lists, silent, review.Status.ResourceRules, s.limits))
+		s.report(writableKinds(lists, silent, review.Status.ResourceRules, s.limits))
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// kindsOf returns the kinds in lists that rules and limits allow the agent to write, sorted, at most MaxServedKinds. It returns nil, which
-// means unknown, if rules allow writing something in a group that does not answer.
-func kindsOf(lists []*metav1.APIResourceList, silent map[string]bool, rules []authorizationv1.ResourceRule, limits *link.ResourceLimits,
+// writableKinds returns the kinds in lists that rules and limits allow the agent to write, sorted, at most MaxServedKinds. It returns nil,
+// which means unknown, if rules allow writing something in a group that does not answer.
+func writableKinds(lists []*metav1.APIResourceList, silent map[string]bool, rules []authorizationv1.ResourceRule, limits *link.ResourceLimits,
 ) []fleetv1alpha1.ServedKind {
 	for group := range silent {
-		if slices.ContainsFunc(rules, func(r authorizationv1.ResourceRule) bool { return has(r.APIGroups, group) && has(r.Verbs, "patch") }) {
+		if slices.ContainsFunc(rules, func(r authorizationv1.ResourceRule) bool {
+			return matches(r.APIGroups, group) && matches(r.Verbs, "patch")
+		}) {
 			return nil
 		}
 	}
@@ -159,7 +162,7 @@ func kindsOf(lists []*metav1.APIResourceList, silent map[string]bool, rules []au
 		for _, r := range l.APIResources {
 			gk, gr := schema.GroupKind{Group: gv.Group, Kind: r.Kind}, schema.GroupResource{Group: gv.Group, Resource: r.Name}
 			if !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "patch") && link.NeverPlaced(gk) == "" && limits.Refuses(gr) == "" &&
-				writes(rules, gv.Group, r.Name) {
+				mayWrite(rules, gv.Group, r.Name) {
 				found[gk] = append(found[gk], gv.Version)
 			}
 		}
@@ -176,11 +179,11 @@ func kindsOf(lists []*metav1.APIResourceList, silent map[string]bool, rules []au
 	return out[:min(len(out), fleetv1alpha1.MaxServedKinds)]
 }
 
-// writes reports whether rules allow reading, creating, patching and deleting all objects of a resource.
-func writes(rules []authorizationv1.ResourceRule, group, resource string) bool {
+// mayWrite reports whether rules allow reading, creating, patching and deleting all objects of a resource.
+func mayWrite(rules []authorizationv1.ResourceRule, group, resource string) bool {
 	for _, verb := range []string{"get", "create", "patch", "delete"} {
 		if !slices.ContainsFunc(rules, func(r authorizationv1.ResourceRule) bool {
-			return len(r.ResourceNames) == 0 && has(r.Verbs, verb) && has(r.APIGroups, group) && has(r.Resources, resource)
+			return len(r.ResourceNames) == 0 && matches(r.Verbs, verb) && matches(r.APIGroups, group) && matches(r.Resources, resource)
 		}) {
 			return false
 		}
@@ -188,6 +191,6 @@ func writes(rules []authorizationv1.ResourceRule, group, resource string) bool {
 	return true
 }
 
-func has(list []string, value string) bool {
+func matches(list []string, value string) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*")
 }

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/member/agent/measure"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 // Limits for a report.
@@ -25,13 +26,13 @@ const (
 	messageLimit = 512
 )
 
-// applied is the result of a plan.
+// applied is the result of applying a plan.
 type applied struct {
 	// line and live are the ledger line and the object after the action; live is nil if there is no object.
 	line *fleetv1alpha1.AppliedWork
 	live *unstructured.Unstructured
-	// stopped is why a retry of the action can't succeed; nil if it may.
-	stopped *problem
+	// problem is why the action failed, if that is to be reported. It overrides the problem of the plan.
+	problem *problem
 	// unknown means that the object could not be read, so what was last reported about it still holds.
 	unknown bool
 	// drift lists the fields that were reverted.
@@ -40,53 +41,53 @@ type applied struct {
 	gone bool
 }
 
-// status returns the status of a row. last is the previously reported status. Its observed generation stays if the current one is not known.
+// status returns the status of a row. last is the previously reported status; its observed generation is kept unless the current one is known.
 func status(o observed, p planned, a applied, last fleetv1alpha1.MemberWorkStatus) fleetv1alpha1.MemberWorkStatus {
 	if a.unknown {
-		last.Phase, last.Reason, last.Message, last.Drift = a.stopped.phase, a.stopped.reason, a.stopped.message, nil
-		return fit(last)
+		last.Phase, last.Reason, last.Message, last.Drift = a.problem.phase, a.problem.reason, a.problem.message, nil
+		return fitToLimit(last)
 	}
-	s := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: last.ObservedGeneration, Drift: boundPaths(a.drift)}
+	s := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: last.ObservedGeneration, Drift: limitPaths(a.drift)}
 	if len(s.Drift) == 0 {
 		s.Drift = nil
 	}
-	stopped := p.stopped
-	if a.stopped != nil {
-		stopped = a.stopped
+	problem := p.problem
+	if a.problem != nil {
+		problem = a.problem
 	}
 	if a.gone {
 		s.Phase, s.ObservedGeneration = fleetv1alpha1.WorkWithdrawn, o.row.Generation
 		return s
 	}
-	mine := a.live != nil && ours(a.line, a.live)
-	if mine {
-		kind := kindOf(a.live.GroupVersionKind())
-		kind.measure(&s, a.live)
-		if upToDate(a.line, o.want, a.live) && kind.observed(a.live) {
+	isOurs := a.live != nil && ours(a.line, a.live)
+	if isOurs {
+		kind := measure.KindOf(a.live.GroupVersionKind())
+		kind.Measure(&s, a.live)
+		if upToDate(a.line, o.want, a.live) && kind.Observed(a.live) {
 			s.ObservedGeneration = o.row.Generation
 		}
 	}
-	if mine && s.Reason == "" && len(a.line.Spec.Left) > 0 {
-		s.Reason, s.Message = fleetv1alpha1.ReasonFieldsLeft, "others own these fields, which are left to them: "+event.Names(a.line.Spec.Left)
+	if isOurs && s.Reason == "" && len(a.line.Spec.Left) > 0 {
+		s.Reason, s.Message = fleetv1alpha1.ReasonFieldsLeft, "these fields are left to the managers that own them: "+event.Names(a.line.Spec.Left)
 	}
 	switch {
-	case stopped != nil:
-		s.Phase, s.Reason, s.Message = stopped.phase, stopped.reason, stopped.message
+	case problem != nil:
+		s.Phase, s.Reason, s.Message = problem.phase, problem.reason, problem.message
 	case !o.row.DeletionTimestamp.IsZero():
 		s.Phase = fleetv1alpha1.WorkDeleting
 	case s.Phase == fleetv1alpha1.WorkDegraded: // A failure counts, whatever generation it belongs to.
-	case !mine || a.live.GetDeletionTimestamp() != nil || s.ObservedGeneration != o.row.Generation:
+	case !isOurs || a.live.GetDeletionTimestamp() != nil || s.ObservedGeneration != o.row.Generation:
 		s.Phase = fleetv1alpha1.WorkProgressing
 	}
 	if p.suspended {
-		s.Reason, s.Message = fleetv1alpha1.ReasonSuspended, "the row is suspended: nothing is changed here until it is not"
+		s.Reason, s.Message = fleetv1alpha1.ReasonSuspended, "the row is suspended: nothing is changed here until it is resumed"
 	}
-	return fit(s)
+	return fitToLimit(s)
 }
 
-// fit keeps a status within the size that a row allows. The least important parts are cut first. Subsets are cut last, because the hub
+// fitToLimit keeps a status within the size that a row allows. The least important parts are cut first. Subsets are cut last, because the hub
 // allocates by them.
-func fit(s fleetv1alpha1.MemberWorkStatus) fleetv1alpha1.MemberWorkStatus {
+func fitToLimit(s fleetv1alpha1.MemberWorkStatus) fleetv1alpha1.MemberWorkStatus {
 	s.Message = event.Truncate(s.Message, messageLimit)
 	s.Reason = event.Truncate(s.Reason, 64)
 	s.Revision = event.Truncate(s.Revision, 253)
@@ -114,10 +115,10 @@ func size(s fleetv1alpha1.MemberWorkStatus) int {
 type urgency string
 
 const (
-	unchanged urgency = "Unchanged" // nothing new
-	atOnce    urgency = "AtOnce"
-	soon      urgency = "Soon"  // within reportEvery
-	begun     urgency = "Begun" // within begunDelay
+	reportNothing urgency = "Unchanged" // nothing new
+	reportAtOnce  urgency = "AtOnce"
+	reportSoon    urgency = "Soon"  // within reportEvery
+	reportBegun   urgency = "Begun" // within begunDelay
 )
 
 // urgencyOf returns how soon the new status of a row is reported, given the last reported one. Counts and the revision may wait. So may a
@@ -125,32 +126,32 @@ const (
 // counts on more or fewer pods until then.
 func urgencyOf(row *fleetv1alpha1.MemberWork, last, next fleetv1alpha1.MemberWorkStatus) urgency {
 	if next.Drift != nil {
-		return atOnce
+		return reportAtOnce
 	}
 	next.Drift = last.Drift // Drift is reported once; its end is not reported.
 	const healthy, progressing = fleetv1alpha1.WorkHealthy, fleetv1alpha1.WorkProgressing
 	switch {
 	case equality.Semantic.DeepEqual(last, next):
-		return unchanged
+		return reportNothing
 	case last.Reason != next.Reason, last.Phase != next.Phase && next.Phase != progressing:
-		return atOnce
+		return reportAtOnce
 	case last.Phase != next.Phase && last.Phase != "" && (last.Phase != healthy || next.Counts.Available < last.Counts.Available):
-		return atOnce
-	case last.ObservedGeneration != next.ObservedGeneration && (next.Phase != progressing || bounded(row.Spec.Grant)):
-		return atOnce
+		return reportAtOnce
+	case last.ObservedGeneration != next.ObservedGeneration && (next.Phase != progressing || hasTransitionBounds(row.Spec.Grant)):
+		return reportAtOnce
 	}
 	if last.Counts.Unschedulable != next.Counts.Unschedulable {
-		return soon // The hub moves these pods.
+		return reportSoon // The hub moves these pods.
 	}
 	// The counts of a row that is not acknowledged yet belong to its previous generation.
 	former := next.ObservedGeneration != row.Generation
 	if next.Counts.Available >= next.Counts.Desired && (former || next.Counts.UpdatedReady == 0) {
-		return begun
+		return reportBegun
 	}
-	return soon
+	return reportSoon
 }
 
-// bounded reports whether, until the grant is acknowledged, the hub counts on numbers other than those it grants.
-func bounded(g fleetv1alpha1.WorkGrant) bool {
+// hasTransitionBounds reports whether, until the grant is acknowledged, the hub counts on numbers other than those it grants.
+func hasTransitionBounds(g fleetv1alpha1.WorkGrant) bool {
 	return slices.ContainsFunc(g.Subsets, func(s fleetv1alpha1.SubsetGrant) bool { return s.Lower != s.Replicas || s.Upper != s.Replicas })
 }

@@ -17,7 +17,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // report sets the status of the scene's object.
@@ -48,7 +48,7 @@ func TestStatus(t *testing.T) {
 		want fleetv1alpha1.MemberWorkStatus
 	}{
 		{
-			name: "all replicas there and available is Healthy and acknowledges the row",
+			name: "a row with all replicas available is Healthy and acknowledged",
 			in:   func(t *testing.T, s *scene) { t.Helper(); s.report(t, allFive()) },
 			want: fleetv1alpha1.MemberWorkStatus{
 				ObservedGeneration: 3, Phase: fleetv1alpha1.WorkHealthy, Revision: "web-1", Counts: five,
@@ -56,7 +56,7 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
-			name: "numbers of an older generation of the object do not acknowledge the row (I23)",
+			name: "counts of an older generation of the object do not acknowledge the row (I23)",
 			in: func(t *testing.T, s *scene) {
 				t.Helper()
 				u := allFive()
@@ -76,7 +76,7 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
-			name: "a suspended row says so, and reports what is there",
+			name: "a suspended row reports Suspended and the existing object",
 			in: func(t *testing.T, s *scene) {
 				t.Helper()
 				s.report(t, allFive())
@@ -84,7 +84,7 @@ func TestStatus(t *testing.T) {
 			},
 			want: fleetv1alpha1.MemberWorkStatus{
 				ObservedGeneration: 3, Phase: fleetv1alpha1.WorkHealthy, Reason: fleetv1alpha1.ReasonSuspended, Revision: "web-1", Counts: five,
-				Message: "the row is suspended: nothing is changed here until it is not",
+				Message: "the row is suspended: nothing is changed here until it is resumed",
 				Subsets: []fleetv1alpha1.SubsetCounts{{Name: "a", WorkCounts: five}},
 			},
 		},
@@ -97,12 +97,12 @@ func TestStatus(t *testing.T) {
 			},
 			want: fleetv1alpha1.MemberWorkStatus{
 				ObservedGeneration: 3, Phase: fleetv1alpha1.WorkHealthy, Reason: fleetv1alpha1.ReasonFieldsLeft, Revision: "web-1", Counts: five,
-				Message: "others own these fields, which are left to them: metadata.labels.app",
+				Message: "these fields are left to the managers that own them: metadata.labels.app",
 				Subsets: []fleetv1alpha1.SubsetCounts{{Name: "a", WorkCounts: five}},
 			},
 		},
 		{
-			name: "pods that the partition keeps old do not hold back Healthy",
+			name: "pods that the partition keeps at the old revision do not prevent Healthy",
 			in: func(t *testing.T, s *scene) {
 				t.Helper()
 				u := allFive()
@@ -132,7 +132,7 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
-			name: "a foreign object's numbers are not reported",
+			name: "a foreign object's counts are not reported",
 			in: func(t *testing.T, s *scene) {
 				t.Helper()
 				s.report(t, allFive())
@@ -140,7 +140,7 @@ func TestStatus(t *testing.T) {
 			},
 			want: fleetv1alpha1.MemberWorkStatus{
 				ObservedGeneration: 2, Phase: fleetv1alpha1.WorkBlocked, Reason: fleetv1alpha1.ReasonForeignObject,
-				Message: "UnitedDeployment shop/web exists here and was not made by this hub: delete or rename one of the two",
+				Message: "UnitedDeployment shop/web exists here and was not created by this hub: delete or rename one of the two",
 			},
 		},
 		{
@@ -172,7 +172,7 @@ func TestStatus(t *testing.T) {
 			s := newScene(t)
 			tc.in(t, s)
 			p := plan(s.observed, testNow())
-			require.Equal(t, actNothing, p.act)
+			require.Equal(t, actNothing, p.action)
 			got := status(s.observed, p, applied{line: s.line, live: s.live}, last)
 			require.Empty(t, cmp.Diff(tc.want, got))
 		})
@@ -211,7 +211,7 @@ func TestStatusStaysWithinItsLimit(t *testing.T) {
 		for i := range 9 {
 			drift = append(drift, strings.Repeat(string(rune('a'+i)), 200))
 		}
-		got := status(s.observed, planned{act: actNothing}, applied{line: s.line, live: s.live, drift: drift}, s.row.Status)
+		got := status(s.observed, planned{action: actNothing}, applied{line: s.line, live: s.live, drift: drift}, s.row.Status)
 		raw, err := json.Marshal(got)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(raw), 4096, "I26")
@@ -228,7 +228,7 @@ func TestUsualSubsetsFitIntoAStatus(t *testing.T) {
 		c := fleetv1alpha1.WorkCounts{Desired: 9999, Replicas: 9999, Ready: 9999, Available: 9999, Updated: 9999, UpdatedReady: 9999}
 		s.Subsets = append(s.Subsets, fleetv1alpha1.SubsetCounts{Name: strings.Repeat("n", 40), Partition: 9999, WorkCounts: c})
 	}
-	require.Len(t, fit(s).Subsets, fleetv1alpha1.SubsetsPerRow, "no subset is lost where numbers have four digits")
+	require.Len(t, fitToLimit(s).Subsets, fleetv1alpha1.SubsetsPerRow, "no subset is dropped while counts have at most four digits")
 }
 
 func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
@@ -237,10 +237,10 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 	const progressing, healthy = fleetv1alpha1.WorkProgressing, fleetv1alpha1.WorkHealthy
 	five := fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 5, UpdatedReady: 5}
 	// The row has generation 4.
-	former := status{ObservedGeneration: 3, Phase: healthy, Counts: five}
+	previous := status{ObservedGeneration: 3, Phase: healthy, Counts: five}
 	rest := status{ObservedGeneration: 4, Phase: healthy, Counts: five}
 	moving := status{ObservedGeneration: 4, Phase: progressing, Counts: fleetv1alpha1.WorkCounts{Desired: 5, Available: 2, Ready: 2, UpdatedReady: 1}}
-	begins := func(s *status) {
+	begin := func(s *status) {
 		s.Phase, s.ObservedGeneration, s.Counts.Updated, s.Counts.UpdatedReady = progressing, 4, 0, 0
 	}
 	tests := []struct {
@@ -251,32 +251,32 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 		next func(s *status)
 		want urgency
 	}{
-		{name: "what is equal is not reported", last: moving, next: func(*status) {}, want: unchanged},
-		{name: "counts wait", last: moving, next: func(s *status) { s.Counts.Ready = 3 }, want: soon},
-		{name: "the revision waits", last: moving, next: func(s *status) { s.Revision = "web-2" }, want: soon},
-		{name: "the end of a change does not wait", last: moving, next: func(s *status) { s.Phase = healthy }, want: atOnce},
-		{name: "nor does a failure", last: moving, next: func(s *status) { s.Phase = fleetv1alpha1.WorkDegraded }, want: atOnce},
-		{name: "nor another reason", last: moving, next: func(s *status) { s.Reason = "Quota" }, want: atOnce},
-		{name: "nor a failure that ends", last: status{Phase: progressing, Reason: "Quota"}, next: func(s *status) { s.Reason = "" }, want: atOnce},
+		{name: "an equal status is not reported", last: moving, next: func(*status) {}, want: reportNothing},
+		{name: "counts wait", last: moving, next: func(s *status) { s.Counts.Ready = 3 }, want: reportSoon},
+		{name: "the revision waits", last: moving, next: func(s *status) { s.Revision = "web-2" }, want: reportSoon},
+		{name: "the end of a change does not wait", last: moving, next: func(s *status) { s.Phase = healthy }, want: reportAtOnce},
+		{name: "a failure does not wait", last: moving, next: func(s *status) { s.Phase = fleetv1alpha1.WorkDegraded }, want: reportAtOnce},
+		{name: "another reason does not wait", last: moving, next: func(s *status) { s.Reason = "Quota" }, want: reportAtOnce},
+		{name: "the end of a failure does not wait", last: status{Phase: progressing, Reason: "Quota"}, next: func(s *status) { s.Reason = "" }, want: reportAtOnce},
 		{
-			name: "nor one whose phase ends", last: status{Phase: fleetv1alpha1.WorkDegraded},
-			next: func(s *status) { s.Phase = progressing }, want: atOnce,
+			name: "the end of a failed phase does not wait", last: status{Phase: fleetv1alpha1.WorkDegraded},
+			next: func(s *status) { s.Phase = progressing }, want: reportAtOnce,
 		},
-		{name: "nor drift", last: rest, next: func(s *status) { s.Drift = []string{"spec.paused"} }, want: atOnce},
-		{name: "that drift is over is not reported", last: status{Drift: []string{"spec.paused"}}, next: func(s *status) { s.Drift = nil }, want: unchanged},
-		{name: "that a change is applied waits for what becomes of it", last: former, next: func(s *status) { s.Phase = progressing }, want: begun},
-		{name: "so does its acknowledgement", last: former, next: begins, want: begun},
-		{name: "and pods beyond those that are wanted", last: former, next: func(s *status) { begins(s); s.Counts.Replicas, s.Counts.Updated = 6, 1 }, want: begun},
-		{name: "an acknowledgement in a move does not", move: true, last: former, next: begins, want: atOnce},
-		{name: "what a move has applied does", move: true, last: former, next: func(s *status) { s.Phase = progressing }, want: begun},
-		{name: "the first pod that is updated waits no longer than others", last: former, next: func(s *status) { begins(s); s.Counts.UpdatedReady = 1 }, want: soon},
-		{name: "nor do the pods of a new object", last: status{}, next: func(s *status) { s.Phase, s.Counts.Desired = progressing, 5 }, want: soon},
-		{name: "a change that is complete at once does not wait", last: former, next: func(s *status) { s.ObservedGeneration = 4 }, want: atOnce},
-		{name: "nor pods that are lost at rest", last: rest, next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, want: atOnce},
-		{name: "nor those that a change takes first", last: former, next: func(s *status) { begins(s); s.Counts.Available = 4 }, want: atOnce},
+		{name: "drift does not wait", last: rest, next: func(s *status) { s.Drift = []string{"spec.paused"} }, want: reportAtOnce},
+		{name: "the end of drift is not reported", last: status{Drift: []string{"spec.paused"}}, next: func(s *status) { s.Drift = nil }, want: reportNothing},
+		{name: "an applied change waits for its result", last: previous, next: func(s *status) { s.Phase = progressing }, want: reportBegun},
+		{name: "the acknowledgement of a change waits for its result", last: previous, next: begin, want: reportBegun},
+		{name: "surplus pods of a change wait for its result", last: previous, next: func(s *status) { begin(s); s.Counts.Replicas, s.Counts.Updated = 6, 1 }, want: reportBegun},
+		{name: "an acknowledgement during a move does not wait", move: true, last: previous, next: begin, want: reportAtOnce},
+		{name: "a change that a move applied waits for its result", move: true, last: previous, next: func(s *status) { s.Phase = progressing }, want: reportBegun},
+		{name: "the first updated pod waits no longer than other counts", last: previous, next: func(s *status) { begin(s); s.Counts.UpdatedReady = 1 }, want: reportSoon},
+		{name: "the pods of a new object wait no longer than other counts", last: status{}, next: func(s *status) { s.Phase, s.Counts.Desired = progressing, 5 }, want: reportSoon},
+		{name: "a change that is complete at once does not wait", last: previous, next: func(s *status) { s.ObservedGeneration = 4 }, want: reportAtOnce},
+		{name: "pods lost at rest do not wait", last: rest, next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, want: reportAtOnce},
+		{name: "the first pods that a change makes unavailable do not wait", last: previous, next: func(s *status) { begin(s); s.Counts.Available = 4 }, want: reportAtOnce},
 		{
-			name: "those of a change that was reported as begun wait", last: status{ObservedGeneration: 4, Phase: progressing, Counts: five},
-			next: func(s *status) { s.Counts.Available = 4 }, want: soon,
+			name: "pods that a reported change makes unavailable wait", last: status{ObservedGeneration: 4, Phase: progressing, Counts: five},
+			next: func(s *status) { s.Counts.Available = 4 }, want: reportSoon,
 		},
 	}
 	for _, tc := range tests {
@@ -297,7 +297,7 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 
 func TestReportsThatMayWait(t *testing.T) {
 	t.Parallel()
-	r := &rows{throttle: report.Throttle{Interval: reportEvery}}
+	r := &rowReconciler{throttle: report.Throttle{Interval: reportEvery}}
 	row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Generation: 4}}
 	key, start := client.ObjectKeyFromObject(row), testNow()
 	counts := fleetv1alpha1.WorkCounts{Desired: 5, Available: 5, UpdatedReady: 5}
@@ -314,7 +314,7 @@ func TestReportsThatMayWait(t *testing.T) {
 	}
 	require.Equal(t, begunDelay, wait(rest, applied, 0))
 	require.Equal(t, begunDelay-time.Second, wait(rest, applied, time.Second))
-	require.Zero(t, wait(rest, one, 2*time.Second), "progress does not wait for that")
+	require.Zero(t, wait(rest, one, 2*time.Second), "progress does not wait for begunDelay")
 	r.throttle.Wrote(key, start.Add(2*time.Second))
 	two := *one.DeepCopy()
 	two.Counts.UpdatedReady = 2
@@ -324,7 +324,7 @@ func TestReportsThatMayWait(t *testing.T) {
 	require.Zero(t, after)
 	require.Zero(t, wait(one, two, 2*time.Second+reportEvery))
 	r.throttle.Wrote(key, start.Add(2*time.Second+reportEvery))
-	require.Equal(t, begunDelay, wait(rest, applied, time.Hour), "it waits, however long the row was at rest")
+	require.Equal(t, begunDelay, wait(rest, applied, time.Hour), "an applied change waits, however long the row was at rest")
 }
 
 func TestAttack31AClusterThatIsGoneHasNoSeries(t *testing.T) {
@@ -334,12 +334,11 @@ func TestAttack31AClusterThatIsGoneHasNoSeries(t *testing.T) {
 	for _, vec := range []*prometheus.CounterVec{applies, drifts} {
 		vec.WithLabelValues(cluster, "Deployment").Inc()
 	}
-	connectFailures.WithLabelValues(cluster, "Refused").Inc()
 	reports.WithLabelValues(cluster).Inc()
-	for _, vec := range []*prometheus.GaugeVec{heartbeatAt, certificateEnds, unclaimedObjects} {
+	for _, vec := range []*prometheus.GaugeVec{heartbeatAt, unclaimedObjects} {
 		vec.WithLabelValues(cluster).Set(1)
 	}
-	all := []prometheus.Collector{rowsByPhase, applies, drifts, reports, heartbeatAt, certificateEnds, unclaimedObjects, connectFailures}
+	all := []prometheus.Collector{rowsByPhase, applies, drifts, reports, heartbeatAt, unclaimedObjects}
 	r := prometheus.NewRegistry()
 	r.MustRegister(all...)
 	count := func() (n int) {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // A ledger line without a row is unclaimed. Either the member was restored from a backup with objects that the hub has withdrawn since, or the
@@ -18,8 +18,8 @@ import (
 
 // handleUnclaimed returns how many ledger lines are unclaimed, after withdrawing them if the Membership says so. No watch reports when the
 // remaining ones can go, so recheck is when to try again.
-func (b *binder) handleUnclaimed(ctx context.Context, membership *fleetv1alpha1.Membership) (count int, recheck time.Duration, err error) {
-	lines, err := b.unclaimed(ctx, membership.Spec.Hub.UID)
+func (b *bindingReconciler) handleUnclaimed(ctx context.Context, membership *fleetv1alpha1.Membership) (count int, recheck time.Duration, err error) {
+	lines, err := b.unclaimedLines(ctx, membership.Spec.Hub.UID)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -27,7 +27,7 @@ func (b *binder) handleUnclaimed(ctx context.Context, membership *fleetv1alpha1.
 	policy := fleetv1alpha1.LeavePolicy(decision)
 	switch {
 	case decided && policy != fleetv1alpha1.LeaveOrphan && policy != fleetv1alpha1.LeaveDelete:
-		b.link.Events.Record(membership, undecidedEvent(decision))
+		b.link.Events.Record(membership, invalidDecisionEvent(decision))
 	case decided:
 		left, err := b.leave.writer.withdrawLines(ctx, lines, policy)
 		if err != nil {
@@ -40,7 +40,7 @@ func (b *binder) handleUnclaimed(ctx context.Context, membership *fleetv1alpha1.
 			unclaimedObjects.WithLabelValues(b.link.Cluster).Set(float64(left.lines))
 			return left.lines, recheckBlocked, nil
 		}
-		return 0, 0, b.decided(ctx, membership)
+		return 0, 0, b.clearDecision(ctx, membership)
 	}
 	unclaimedObjects.WithLabelValues(b.link.Cluster).Set(float64(len(lines)))
 	if len(lines) > 0 && len(lines) != b.unclaimedLast {
@@ -50,9 +50,9 @@ func (b *binder) handleUnclaimed(ctx context.Context, membership *fleetv1alpha1.
 	return len(lines), 0, nil
 }
 
-// unclaimed returns the lines of a hub that have no row. Absence from the cache is confirmed by the apiserver.
-func (b *binder) unclaimed(ctx context.Context, hubUID string) ([]*fleetv1alpha1.AppliedWork, error) {
-	lines := b.leave.ledger.of(hubUID)
+// unclaimedLines returns the lines of a hub that have no row. Absence from the cache is confirmed by the apiserver.
+func (b *bindingReconciler) unclaimedLines(ctx context.Context, hubUID string) ([]*fleetv1alpha1.AppliedWork, error) {
+	lines := b.leave.ledger.linesOf(hubUID)
 	for _, reader := range []client.Reader{b.link.Hub.GetCache(), b.link.Hub.GetAPIReader()} {
 		if len(lines) == 0 {
 			return nil, nil
@@ -76,8 +76,8 @@ func (b *binder) unclaimed(ctx context.Context, hubUID string) ([]*fleetv1alpha1
 	return lines, nil
 }
 
-// decided removes the decision, so that it does not apply to objects that become unclaimed later.
-func (b *binder) decided(ctx context.Context, membership *fleetv1alpha1.Membership) error {
+// clearDecision removes the decision, so that it does not apply to objects that become unclaimed later.
+func (b *bindingReconciler) clearDecision(ctx context.Context, membership *fleetv1alpha1.Membership) error {
 	next := membership.DeepCopy()
 	delete(next.Annotations, link.AnnotationUnclaimed)
 	if err := b.link.Member.GetClient().Update(ctx, next); err != nil {

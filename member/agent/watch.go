@@ -16,29 +16,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/control/kindwatch"
 )
 
 // queue is the work queue of a controller.
 type queue = kindwatch.Queue
 
-// keysOf maps an object to the requests that a change of it enqueues.
-type keysOf func(client.Object) []client.ObjectKey
+// mapFunc maps an object to the requests that a change to it enqueues.
+type mapFunc func(client.Object) []client.ObjectKey
 
-// change applies keysOf to new, changed and deleted objects.
-func (keys keysOf) change(_ context.Context, was, is client.Object) []client.ObjectKey {
-	if is == nil {
-		is = was
+// change applies the function to a new, changed or deleted object.
+func (keys mapFunc) change(_ context.Context, before, after client.Object) []client.ObjectKey {
+	switch {
+	case after != nil:
+		return keys(after)
+	case before != nil:
+		return keys(before)
 	}
-	if is == nil {
-		return nil
-	}
-	return keys(is)
+	return nil
 }
 
-// follow returns a source of all changes of obj's kind. It is synced once its first events are queued. Its handler is removed with the
+// sourceOf returns a source of all changes of obj's kind. It is synced once its first events are queued. Its handler is removed with the
 // controller, because the cache may belong to a manager that outlives many links.
-func follow(c cache.Cache, obj client.Object, keys keysOf) source.Source {
+func sourceOf(c cache.Cache, obj client.Object, keys mapFunc) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if err != nil {
@@ -51,8 +51,8 @@ func follow(c cache.Cache, obj client.Object, keys keysOf) source.Source {
 	})
 }
 
-// watches holds the watches on kinds in the member. Each lasts from when a row first has an object of the kind until the last such row is
-// gone. It is a source itself, which gives it the queue of the rows controller. It is safe for concurrent use.
+// watches holds the watches on kinds in the member. Each lasts from when a row first has an object of the kind until the last such row is gone. kinds
+// is a source of the row controller, which gives it that controller's queue. It is safe for concurrent use.
 type watches struct {
 	kinds *kindwatch.Watches
 	cache cache.Cache
@@ -66,8 +66,8 @@ type watches struct {
 // waiting describes what a row waits for.
 type waiting struct {
 	gvk schema.GroupVersionKind
-	// definition means that it also waits for its CRD, which may go away without a change of what is served.
-	definition bool
+	// untilCRDGone means that it also waits for the deletion of its CRD, which might not change what is served.
+	untilCRDGone bool
 	// seen lists the versions that were served when the row was last enqueued. known means that it was enqueued before.
 	seen  string
 	known bool
@@ -81,14 +81,15 @@ type target struct {
 
 func newWatches(c cache.Cache) *watches {
 	w := &watches{cache: c, rows: map[target]client.ObjectKey{}, waiting: map[client.ObjectKey]waiting{}}
-	w.kinds = kindwatch.New(c, keysOf(w.rowOf).change)
+	w.kinds = kindwatch.New(c, mapFunc(w.rowOf).change)
 	return w
 }
 
-// slim reduces a cached object to what a reconcile needs. Objects that a hub placed keep everything except managedFields; any other object
-// keeps only its identity. That is enough, because a cached object is used only to see that nothing needs to be done. If the object differs
-// from what the row wants, it is read again from the apiserver, which also shows who owns which field. Of a CRD only the name is needed.
-func slim(o any) (any, error) {
+// stripForCache reduces a cached object to what a reconcile needs. Objects that a hub placed keep everything except managedFields; any other
+// object keeps only its identity. That is enough, because a cached object is used only to see that nothing needs to be done. If the object
+// differs from what the row wants, it is read again from the apiserver, which also shows who owns which field. Of a CRD only the name is
+// needed.
+func stripForCache(o any) (any, error) {
 	switch o := o.(type) {
 	case *metav1.PartialObjectMetadata:
 		o.ManagedFields, o.Annotations, o.Labels, o.OwnerReferences = nil, nil, nil, nil
@@ -116,24 +117,24 @@ func (w *watches) follow(gvk schema.GroupVersionKind, t target, row client.Objec
 	delete(w.waiting, row)
 	w.rows[t] = row
 	w.mu.Unlock()
-	return w.kinds.Follow(row, gvk) //nolint:wrapcheck // It names the kind.
+	return w.kinds.Follow(row, gvk)
 }
 
-// await remembers a row whose kind is not served, and ends the watch on that kind, which could only fail. If definition is set, the row also
-// waits for the kind's CRD.
-func (w *watches) await(gvk schema.GroupVersionKind, row client.ObjectKey, definition bool) {
+// awaitKind remembers a row whose kind is not served, and ends the watch on that kind, which could only fail. If untilCRDGone is set, the row also
+// waits for the deletion of the kind's CRD.
+func (w *watches) awaitKind(gvk schema.GroupVersionKind, row client.ObjectKey, untilCRDGone bool) {
 	w.mu.Lock()
-	if was := w.waiting[row]; was.gvk != gvk || was.definition != definition {
-		w.waiting[row] = waiting{gvk: gvk, definition: definition}
+	if current := w.waiting[row]; current.gvk != gvk || current.untilCRDGone != untilCRDGone {
+		w.waiting[row] = waiting{gvk: gvk, untilCRDGone: untilCRDGone}
 	}
 	w.mu.Unlock()
 	w.kinds.Stop(gvk)
 }
 
-// wake enqueues the rows that wait for a kind that is served now or whose served versions have changed. It also enqueues the rows that follow
-// a kind that is no longer served, and ends the watches on such kinds. served maps each kind to its versions. Nothing is known about the
-// groups in silent.
-func (w *watches) wake(served map[schema.GroupKind][]string, silent map[string]bool) {
+// wakeRows enqueues the rows that wait for a kind that is served now or whose served versions have changed. It also enqueues the rows that
+// follow a kind that is no longer served, and ends the watches on such kinds. served maps each kind to its versions. Nothing is known about
+// the groups in silent.
+func (w *watches) wakeRows(served map[schema.GroupKind][]string, silent map[string]bool) {
 	w.mu.Lock()
 	for row, what := range w.waiting {
 		if silent[what.gvk.Group] {
@@ -141,7 +142,7 @@ func (w *watches) wake(served map[schema.GroupKind][]string, silent map[string]b
 		}
 		versions := served[what.gvk.GroupKind()]
 		now := strings.Join(versions, ",")
-		if what.definition || !what.known || what.seen != now || slices.Contains(versions, what.gvk.Version) {
+		if what.untilCRDGone || !what.known || what.seen != now || slices.Contains(versions, what.gvk.Version) {
 			w.kinds.Enqueue(row)
 		}
 		what.seen, what.known = now, true
@@ -157,7 +158,7 @@ func (w *watches) wake(served map[schema.GroupKind][]string, silent map[string]b
 	}
 }
 
-// forget undoes follow and await. The watch on a kind ends with its last row.
+// forget undoes follow and awaitKind. The watch on a kind ends with its last row.
 func (w *watches) forget(row client.ObjectKey) {
 	w.mu.Lock()
 	for t, r := range w.rows {
@@ -198,8 +199,8 @@ func (t *trigger) source() source.Source {
 	})
 }
 
-// fire enqueues the request. Before the controller has started it does nothing, because the start enqueues the request anyway.
-func (t *trigger) fire() {
+// enqueue enqueues the request. Before the controller has started it does nothing, because the start enqueues the request anyway.
+func (t *trigger) enqueue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.queue != nil {

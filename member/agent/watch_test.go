@@ -14,31 +14,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/control/kindwatch"
 )
 
 // informers counts the informers of a cache by kind.
 type informers struct {
 	cache.Cache
-	of map[schema.GroupVersionKind]*controllertest.FakeInformer
+	byKind map[schema.GroupVersionKind]*controllertest.FakeInformer
 }
 
 func (i *informers) GetInformer(_ context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
 	gvk := o.GetObjectKind().GroupVersionKind()
-	if i.of[gvk] == nil {
-		i.of[gvk] = controllertest.NewFakeInformer(controllertest.Synced)
+	if i.byKind[gvk] == nil {
+		i.byKind[gvk] = controllertest.NewFakeInformer(controllertest.Synced)
 	}
-	return i.of[gvk], nil
+	return i.byKind[gvk], nil
 }
 
 func (i *informers) RemoveInformer(_ context.Context, o client.Object) error {
-	delete(i.of, o.GetObjectKind().GroupVersionKind())
+	delete(i.byKind, o.GetObjectKind().GroupVersionKind())
 	return nil
 }
 
 func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 	t.Parallel()
-	c := &informers{of: map[schema.GroupVersionKind]*controllertest.FakeInformer{}}
+	c := &informers{byKind: map[schema.GroupVersionKind]*controllertest.FakeInformer{}}
 	w := newWatches(c)
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour))
 	defer q.ShutDown()
@@ -53,7 +53,7 @@ func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 	watched := func(want ...schema.GroupVersionKind) {
 		t.Helper()
 		require.Equal(t, want, w.kinds.Kinds())
-		require.Len(t, c.of, len(want))
+		require.Len(t, c.byKind, len(want))
 	}
 	queued := func() (out []string) {
 		for q.Len() > 0 {
@@ -74,7 +74,7 @@ func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 	o.SetNamespace("shop")
 	o.SetName("b")
 	o.SetAnnotations(map[string]string{keys.FleetRowUID: "r"})
-	c.of[v1].Add(o)
+	c.byKind[v1].Add(o)
 	require.Equal(t, []string{"b"}, queued(), "a change of an object enqueues its row")
 
 	follow(v2, "b") // The hub now uses another version.
@@ -83,35 +83,35 @@ func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 	watched(v2)
 	require.False(t, w.kinds.Synced(v1))
 	w.forget(row("b"))
-	require.Empty(t, w.kinds.Kinds(), "with the last row of a kind its watch ends")
-	require.Empty(t, c.of)
+	require.Empty(t, w.kinds.Kinds(), "the watch of a kind ends with its last row")
+	require.Empty(t, c.byKind)
 
 	follow(v1, "c")
-	w.await(v2, row("d"), false)
+	w.awaitKind(v2, row("d"), false)
 	watched(v1)
-	w.wake(nil, map[string]bool{"example.com": true})
-	require.Empty(t, queued(), "of a group that does not answer nothing is known")
+	w.wakeRows(nil, map[string]bool{"example.com": true})
+	require.Empty(t, queued(), "nothing is known about a group that does not answer")
 	watched(v1)
-	w.wake(all, nil)
-	require.Equal(t, []string{"d"}, queued(), "a row whose kind is served is tried again")
-	w.wake(all, nil)
-	require.Equal(t, []string{"d"}, queued(), "until it has seen that")
-	w.wake(map[schema.GroupKind][]string{v1.GroupKind(): {"v3"}}, nil)
-	require.ElementsMatch(t, []string{"c", "d"}, queued(), "a row whose kind is not served any more is reconciled, and one that names other versions")
-	w.await(v2, row("d"), false)
-	w.wake(map[schema.GroupKind][]string{v1.GroupKind(): {"v3"}}, nil)
-	require.Empty(t, queued(), "where nothing has changed a row waits")
-	w.await(v2, row("d"), true)
-	w.wake(nil, nil)
-	w.wake(nil, nil)
-	require.Equal(t, []string{"d"}, queued()[:1], "one that is withdrawn waits for its CRD to go, which changes nothing that is served")
-	require.Empty(t, w.kinds.Kinds(), "what is not served is not watched")
+	w.wakeRows(all, nil)
+	require.Equal(t, []string{"d"}, queued(), "a row whose kind is served now is enqueued")
+	w.wakeRows(all, nil)
+	require.Equal(t, []string{"d"}, queued(), "a row is enqueued until it has been reconciled")
+	w.wakeRows(map[schema.GroupKind][]string{v1.GroupKind(): {"v3"}}, nil)
+	require.ElementsMatch(t, []string{"c", "d"}, queued(), "rows are enqueued if their kind is no longer served or its versions changed")
+	w.awaitKind(v2, row("d"), false)
+	w.wakeRows(map[schema.GroupKind][]string{v1.GroupKind(): {"v3"}}, nil)
+	require.Empty(t, queued(), "a row waits while nothing changes")
+	w.awaitKind(v2, row("d"), true)
+	w.wakeRows(nil, nil)
+	w.wakeRows(nil, nil)
+	require.Equal(t, []string{"d"}, queued()[:1], "a withdrawn row waits for its CRD to be deleted, which changes no served version")
+	require.Empty(t, w.kinds.Kinds(), "a kind that is not served is not watched")
 	follow(v1, "c")
 	watched(v1)
-	w.await(v1, row("c"), false)
+	w.awaitKind(v1, row("c"), false)
 	require.Empty(t, w.kinds.Kinds())
 	follow(v1, "c")
 	follow(v2, "d")
-	w.wake(all, nil)
-	require.Empty(t, queued(), "none waits any more")
+	w.wakeRows(all, nil)
+	require.Empty(t, queued(), "no row waits any longer")
 }

@@ -34,8 +34,8 @@ import (
 	"github.com/flotilla-io/flotilla/hub/resourcedistribution"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -55,20 +55,20 @@ type connection struct {
 
 func (c connection) GetClient() client.Client       { return c.cached }
 func (c connection) GetAPIReader() client.Reader    { return c.live }
-func (c connection) GetCache() cache.Cache          { return reading{Reader: c.cached} }
+func (c connection) GetCache() cache.Cache          { return cacheReader{Reader: c.cached} }
 func (c connection) GetRESTMapper() meta.RESTMapper { return c.cached.RESTMapper() }
 
-// reading is the reading part of a cache.
-type reading struct {
+// cacheReader is the reading part of a cache.
+type cacheReader struct {
 	cache.Cache
 	client.Reader
 }
 
-func (r reading) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+func (r cacheReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	return r.Reader.Get(ctx, key, o, opts...)
 }
 
-func (r reading) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (r cacheReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	return r.Reader.List(ctx, list, opts...)
 }
 
@@ -85,12 +85,12 @@ func (c worldClock) Since(t time.Time) time.Duration { return c.PassiveClock.Sin
 // its rows, and each object is read from the apiserver.
 func simulatedAgent(tb testing.TB, member string, slice client.Object) sim.Kind {
 	tb.Helper()
-	rowsOf := func(w *sim.World, was, is client.Object) []reconcile.Request {
-		o := is
+	rowsOf := func(w *sim.World, before, after client.Object) []reconcile.Request {
+		o := after
 		if o == nil {
-			o = was
+			o = before
 		}
-		if at, _ := sim.Place(o); at != member {
+		if cluster, _ := sim.Place(o); cluster != member {
 			return nil
 		}
 		return rowsIn(w, member)
@@ -109,15 +109,15 @@ func simulatedAgent(tb testing.TB, member string, slice client.Object) sim.Kind 
 				return nil, err
 			}
 			find := finder{reader: live, mapper: cached.RESTMapper()}
-			bound := &binding{state: bindingState{ours: true, permission: permission{act: true, hubUID: worldHub, epoch: 3, hubEpoch: 3}}}
-			return reached{member: member, hub: p.Live, rows: &rows{
+			bound := &binding{state: bindingState{ours: true, permission: permission{mayAct: true, hubUID: worldHub, epoch: 3, hubEpoch: 3}}}
+			return gatedAgent{member: member, hub: p.Live, rows: &rowReconciler{
 				link: link.Link{
 					Cluster: member, Hub: connection{cached: p.Client, live: p.Live}, Member: connection{cached: cached, live: live},
 					Events: &testkit.Events{}, Clock: worldClock{PassiveClock: p.Clock},
 				},
 				binding: bound, ledger: ledger, find: find,
 				writer:  writer{client: cached, reader: live, find: find, ledger: ledger},
-				watches: newWatches(nil), memory: newMemory(), breaker: newBreaker(), started: p.Clock.Now(), unclaimed: func() {},
+				watches: newWatches(nil), memory: newMemory(), breaker: newBreaker(), started: p.Clock.Now(), enqueueBinding: func() {},
 				throttle: report.Throttle{Interval: reportEvery},
 			}}, nil
 		},
@@ -135,14 +135,14 @@ func rowsIn(w *sim.World, members ...string) []reconcile.Request {
 	return out
 }
 
-// reached is an agent that sees the rows of its member, or none while the hub does not reach it.
-type reached struct {
+// gatedAgent is an agent that sees the rows of its member, or none while the hub does not reach it.
+type gatedAgent struct {
 	member string
 	hub    client.Reader
-	rows   *rows
+	rows   *rowReconciler
 }
 
-func (c reached) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+func (c gatedAgent) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	if r.Namespace != fleetv1alpha1.Namespace(c.member) {
 		return reconcile.Result{}, nil
 	}
@@ -156,28 +156,28 @@ func (c reached) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.
 	return c.rows.Reconcile(ctx, r)
 }
 
-// distributor is the member's own controller of ResourceDistributions. It reports that it has copied everything it finds.
-type distributor struct{}
+// distributionController is the member's own controller of ResourceDistributions. It reports that it has copied everything it finds.
+type distributionController struct{}
 
-func (distributor) Steps(w *sim.World) []sim.Step {
+func (distributionController) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	for _, rd := range sim.All[*appsv1beta1.ResourceDistribution](w) {
 		if member, _ := sim.Place(rd); member != "" && rd.Status.ObservedGeneration != rd.Generation {
 			out = append(out, sim.Step{Do: func(ctx context.Context) error {
-				is := &appsv1beta1.ResourceDistribution{}
-				if err := w.In(member).Get(ctx, client.ObjectKey{Name: rd.Name}, is); err != nil {
+				live := &appsv1beta1.ResourceDistribution{}
+				if err := w.In(member).Get(ctx, client.ObjectKey{Name: rd.Name}, live); err != nil {
 					return client.IgnoreNotFound(err)
 				}
-				is.Status = appsv1beta1.ResourceDistributionStatus{ObservedGeneration: is.Generation, Desired: 3, Succeeded: 3}
-				return w.In(member).Status().Update(ctx, is)
+				live.Status = appsv1beta1.ResourceDistributionStatus{ObservedGeneration: live.Generation, Desired: 3, Succeeded: 3}
+				return w.In(member).Status().Update(ctx, live)
 			}})
 		}
 	}
 	return out
 }
 
-// tale is what the simulation of a kind adds.
-type tale struct {
+// kindUnderTest is what the simulation of a kind adds.
+type kindUnderTest struct {
 	// key is the object on the hub. slice is an empty object of the kind that members get; nil means the same kind.
 	key    types.NamespacedName
 	slice  client.Object
@@ -189,7 +189,7 @@ type tale struct {
 
 // fleet returns a hub that places objects of the kind, including the sweep and the end of rows, and the agents of two members.
 func fleet[O placement.Observed, P placement.Planned, S any](
-	tb testing.TB, kind func(placement.Options, client.Reader) placement.Kind[O, P, S], t tale,
+	tb testing.TB, kind func(placement.Options, client.Reader) placement.Kind[O, P, S], t kindUnderTest,
 ) sim.Kind {
 	tb.Helper()
 	k := kind(placement.Options{}, nil)
@@ -227,17 +227,17 @@ func fleet[O placement.Observed, P placement.Planned, S any](
 			{
 				For: &fleetv1alpha1.MemberWork{},
 				Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-					k.Object(): func(w *sim.World, _, is client.Object) []reconcile.Request {
-						if is != nil {
+					k.Object(): func(w *sim.World, _, after client.Object) []reconcile.Request {
+						if after != nil {
 							return nil
 						}
 						return rowsIn(w, members()...)
 					},
 				},
 				New: func(p sim.Process) (reconcile.Reconciler, error) {
-					return &placement.Sweeper{
-						Client: p.Client, Live: p.Live, Rows: store(p), Events: &testkit.Events{}, Clock: p.Clock, Kind: k.Name, New: k.Object,
-					}, nil
+					s := &placement.Sweeper{Client: p.Client, Live: p.Live, Events: &testkit.Events{}, Clock: p.Clock}
+					s.Add(k.Name, k.Object, store(p))
+					return s, nil
 				},
 			},
 		},
@@ -269,7 +269,7 @@ func members() []string { return []string{"east", "west"} }
 // withdrawnOnly returns the rule that an agent deletes an object only for a row that the hub has withdrawn, and deletes no object that is not
 // its own (I10, I11, I13).
 func withdrawnOnly(kind string) sim.Rule {
-	return sim.Rule{Name: "objects are deleted with their row", Write: func(w *sim.World, c sim.Change) error {
+	return sim.Rule{Name: "objects are deleted only with their row", Write: func(w *sim.World, c sim.Change) error {
 		if c.Verb != sim.Delete || c.Err != nil || c.Kind.Kind != kind {
 			return nil
 		}
@@ -306,8 +306,8 @@ func phase(to fleetv1alpha1.ClusterPhase, clusters ...string) sim.Edit {
 	}}
 }
 
-// begin returns the clusters, along with other objects.
-func begin(more ...client.Object) []client.Object {
+// withClusters returns the clusters, along with other objects.
+func withClusters(more ...client.Object) []client.Object {
 	for _, name := range members() {
 		more = append(more, &fleetv1alpha1.MemberCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": "web"}},
@@ -317,14 +317,14 @@ func begin(more ...client.Object) []client.Object {
 	return more
 }
 
-// at applies an edit when the world meets a condition.
-func at(when func(*sim.World) bool, e sim.Edit) sim.Edit {
+// editWhen applies an edit when the world meets a condition.
+func editWhen(when func(*sim.World) bool, e sim.Edit) sim.Edit {
 	e.When = when
 	return e
 }
 
 func join() sim.Edit {
-	return at(func(*sim.World) bool { return true }, phase(fleetv1alpha1.ClusterReady, members()...))
+	return editWhen(func(*sim.World) bool { return true }, phase(fleetv1alpha1.ClusterReady, members()...))
 }
 
 func distributions() []sim.Scenario {
@@ -352,35 +352,35 @@ func distributions() []sim.Scenario {
 	remove := sim.Edit{Name: "delete the object", Do: func(ctx context.Context, w *sim.World) error {
 		return client.IgnoreNotFound(w.User().Delete(ctx, rd(one)))
 	}}
-	drift := sim.Edit{Name: "somebody changes the slice in east", Do: func(ctx context.Context, w *sim.World) error {
-		is := &appsv1beta1.ResourceDistribution{}
-		if err := w.In("east").Get(ctx, client.ObjectKey{Name: "registry"}, is); err != nil {
+	drift := sim.Edit{Name: "another client changes the slice in east", Do: func(ctx context.Context, w *sim.World) error {
+		live := &appsv1beta1.ResourceDistribution{}
+		if err := w.In("east").Get(ctx, client.ObjectKey{Name: "registry"}, live); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		is.Spec.Targets.AllNamespaces = false
-		return w.In("east").Update(ctx, is)
+		live.Spec.Targets.AllNamespaces = false
+		return w.In("east").Update(ctx, live)
 	}}
-	lose := sim.Edit{Name: "somebody deletes the slice in east", Do: func(ctx context.Context, w *sim.World) error {
+	lose := sim.Edit{Name: "another client deletes the slice in east", Do: func(ctx context.Context, w *sim.World) error {
 		return client.IgnoreNotFound(w.In("east").Delete(ctx, rd(one)))
 	}}
-	replace := sim.Edit{Name: "somebody replaces the slice in east", Do: func(ctx context.Context, w *sim.World) error {
+	replace := sim.Edit{Name: "another client replaces the slice in east", Do: func(ctx context.Context, w *sim.World) error {
 		return errors.Join(client.IgnoreNotFound(w.In("east").Delete(ctx, rd(one))), client.IgnoreAlreadyExists(w.In("east").Create(ctx, rd(two))))
 	}}
 	dark, back := phase(fleetv1alpha1.ClusterUnreachable, "west"), phase(fleetv1alpha1.ClusterReady, "west")
 	return []sim.Scenario{
-		{Name: "a change reaches both members", Objects: begin(rd(one)), Edits: []sim.Edit{join(), change}},
-		{Name: "the object is deleted", Objects: begin(rd(one)), Edits: []sim.Edit{join(), remove}},
-		{Name: "out of one cluster and back", Objects: begin(rd(one)), Edits: []sim.Edit{join(), exclude, include}},
-		{Name: "drift, and a lost object", Objects: begin(rd(one)), Edits: []sim.Edit{join(), drift, lose}},
-		{Name: "an object that is replaced", Objects: begin(rd(one)), Edits: []sim.Edit{
-			join(), at(func(w *sim.World) bool {
+		{Name: "a change reaches both members", Objects: withClusters(rd(one)), Edits: []sim.Edit{join(), change}},
+		{Name: "the object is deleted", Objects: withClusters(rd(one)), Edits: []sim.Edit{join(), remove}},
+		{Name: "out of one cluster and back", Objects: withClusters(rd(one)), Edits: []sim.Edit{join(), exclude, include}},
+		{Name: "drift and a deleted object", Objects: withClusters(rd(one)), Edits: []sim.Edit{join(), drift, lose}},
+		{Name: "a replaced object", Objects: withClusters(rd(one)), Edits: []sim.Edit{
+			join(), editWhen(func(w *sim.World) bool {
 				rd := sim.Find[*appsv1beta1.ResourceDistribution](w, types.NamespacedName{Name: "registry"})
 				return rd.Status.Succeeded == 6
 			}, replace), change, remove,
 		}},
-		{Name: "an object of somebody else", Objects: begin(rd(one), sim.At("west", rd(two))), Edits: []sim.Edit{join(), change, remove}},
-		{Name: "west is dark during a change", Objects: begin(rd(one)), Edits: []sim.Edit{join(), dark, change, back}},
-		{Name: "west is dark during the deletion", Objects: begin(rd(one)), Edits: []sim.Edit{join(), dark, remove, back}},
+		{Name: "a foreign object", Objects: withClusters(rd(one), sim.At("west", rd(two))), Edits: []sim.Edit{join(), change, remove}},
+		{Name: "west is dark during a change", Objects: withClusters(rd(one)), Edits: []sim.Edit{join(), dark, change, back}},
+		{Name: "west is dark during the deletion", Objects: withClusters(rd(one)), Edits: []sim.Edit{join(), dark, remove, back}},
 	}
 }
 
@@ -401,27 +401,27 @@ func united() []sim.Scenario {
 		}
 	}
 	objects := func() []client.Object {
-		out := begin(ud(3, 1))
+		out := withClusters(ud(3, 1))
 		for _, cluster := range append([]string{""}, members()...) {
 			out = append(out, sim.At(cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))
 		}
 		return out
 	}
 	move := func(east, west int) sim.Edit {
-		return at(full, sim.Edit{Name: fmt.Sprintf("%d in east, %d in west", east, west), Do: func(ctx context.Context, w *sim.World) error {
-			return sim.Set(ctx, w, webKey(), func(is *appsv1beta1.UnitedDeployment) {
-				is.Annotations = map[string]string{wasFull: "true"}
-				is.Spec.Topology.Subsets = ud(east, west).Spec.Topology.Subsets
+		return editWhen(allAvailable, sim.Edit{Name: fmt.Sprintf("%d in east, %d in west", east, west), Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, webKey(), func(live *appsv1beta1.UnitedDeployment) {
+				live.Annotations = map[string]string{wasFull: "true"}
+				live.Spec.Topology.Subsets = ud(east, west).Spec.Topology.Subsets
 			})
 		}})
 	}
 	remove := sim.Edit{Name: "delete the object", Do: func(ctx context.Context, w *sim.World) error {
 		return client.IgnoreNotFound(w.User().Delete(ctx, ud(3, 1)))
 	}}
-	dark, back := at(full, phase(fleetv1alpha1.ClusterUnreachable, "west")), phase(fleetv1alpha1.ClusterReady, "west")
+	dark, back := editWhen(allAvailable, phase(fleetv1alpha1.ClusterUnreachable, "west")), phase(fleetv1alpha1.ClusterReady, "west")
 	return []sim.Scenario{
 		{Name: "replicas move to west", Objects: objects(), Edits: []sim.Edit{join(), move(1, 3)}},
-		{Name: "replicas move there and back", Objects: objects(), Edits: []sim.Edit{join(), move(0, 4), move(4, 0)}},
+		{Name: "replicas move to one cluster and back", Objects: objects(), Edits: []sim.Edit{join(), move(0, 4), move(4, 0)}},
 		{Name: "west is dark while replicas are to move there", Objects: objects(), Edits: []sim.Edit{join(), dark, move(1, 3), back}},
 		{Name: "west is dark while replicas are to leave it", Objects: objects(), Edits: []sim.Edit{join(), move(1, 3), dark, move(3, 1), back}},
 		{Name: "the object is deleted", Objects: objects(), Edits: []sim.Edit{join(), remove}},
@@ -438,8 +438,8 @@ const (
 
 func webKey() types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: "web"} }
 
-// run counts the pods of the UnitedDeployments in all members, and how many are available.
-func run(w *sim.World) (all, available int32) {
+// countPods counts the pods of the UnitedDeployments in all members, and how many are available.
+func countPods(w *sim.World) (all, available int32) {
 	for _, ud := range sim.All[*appsv1beta1.UnitedDeployment](w) {
 		if member, _ := sim.Place(ud); member != "" {
 			all += ud.Status.Replicas
@@ -449,8 +449,8 @@ func run(w *sim.World) (all, available int32) {
 	return all, available
 }
 
-// full reports whether the hub has shown that all replicas are available.
-func full(w *sim.World) bool {
+// allAvailable reports whether the hub has shown that all replicas are available.
+func allAvailable(w *sim.World) bool {
 	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, webKey())
 	return ud != nil && ud.Status.AvailableReplicas == replicas
 }
@@ -459,7 +459,7 @@ func full(w *sim.World) bool {
 func budgets() []sim.Rule {
 	return []sim.Rule{
 		{Name: "I3", State: func(w *sim.World) error {
-			if all, _ := run(w); all > replicas+surge {
+			if all, _ := countPods(w); all > replicas+surge {
 				return fmt.Errorf("%d pods run, and %d may", all, replicas+surge)
 			}
 			return nil
@@ -469,7 +469,7 @@ func budgets() []sim.Rule {
 			if ud == nil || ud.Annotations[wasFull] == "" {
 				return nil
 			}
-			if _, available := run(w); available < replicas {
+			if _, available := countPods(w); available < replicas {
 				return fmt.Errorf("%d pods are available, and %d must be", available, replicas)
 			}
 			return nil
@@ -477,11 +477,11 @@ func budgets() []sim.Rule {
 	}
 }
 
-// unite is the members' own controller of UnitedDeployments, including its pods. It takes one step for each pod that comes, becomes available
-// or goes.
-type unite struct{}
+// unitedDeploymentController is the members' own controller of UnitedDeployments, including its pods. It takes one step for each pod that
+// comes, becomes available or goes.
+type unitedDeploymentController struct{}
 
-func (unite) Steps(w *sim.World) []sim.Step {
+func (unitedDeploymentController) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	for _, ud := range sim.All[*appsv1beta1.UnitedDeployment](w) {
 		member, _ := sim.Place(ud)
@@ -500,10 +500,10 @@ func nextPod(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
 	next := ud.DeepCopy()
 	next.Status.SubsetStatuses = nil
 	for _, subset := range ud.Spec.Topology.Subsets {
-		is := appsv1beta1.SubsetStatus{Name: subset.Name}
+		status := appsv1beta1.SubsetStatus{Name: subset.Name}
 		for _, s := range ud.Status.SubsetStatuses {
 			if s.Name == subset.Name {
-				is = s
+				status = s
 			}
 		}
 		want := int32(0)
@@ -511,22 +511,22 @@ func nextPod(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
 			want = subset.Replicas.IntVal
 		}
 		switch {
-		case is.Replicas > want:
-			is.Replicas--
-		case is.AvailableReplicas < is.Replicas:
-			is.AvailableReplicas++
-		case is.Replicas < want:
-			is.Replicas++
+		case status.Replicas > want:
+			status.Replicas--
+		case status.AvailableReplicas < status.Replicas:
+			status.AvailableReplicas++
+		case status.Replicas < want:
+			status.Replicas++
 		}
-		is.AvailableReplicas = min(is.AvailableReplicas, is.Replicas)
-		is.ReadyReplicas, is.UpdatedReplicas, is.UpdatedReadyReplicas = is.AvailableReplicas, is.Replicas, is.AvailableReplicas
-		next.Status.SubsetStatuses = append(next.Status.SubsetStatuses, is)
+		status.AvailableReplicas = min(status.AvailableReplicas, status.Replicas)
+		status.ReadyReplicas, status.UpdatedReplicas, status.UpdatedReadyReplicas = status.AvailableReplicas, status.Replicas, status.AvailableReplicas
+		next.Status.SubsetStatuses = append(next.Status.SubsetStatuses, status)
 	}
 	s := &next.Status
 	s.ObservedGeneration, s.Replicas, s.AvailableReplicas = ud.Generation, 0, 0
-	for _, is := range s.SubsetStatuses {
-		s.Replicas += is.Replicas
-		s.AvailableReplicas += is.AvailableReplicas
+	for _, status := range s.SubsetStatuses {
+		s.Replicas += status.Replicas
+		s.AvailableReplicas += status.AvailableReplicas
 	}
 	s.ReadyReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas = s.AvailableReplicas, s.Replicas, s.AvailableReplicas
 	if equality.Semantic.DeepEqual(ud.Status, next.Status) {
@@ -535,8 +535,8 @@ func nextPod(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
 	return next
 }
 
-// unread adapts a kind that reads no further objects.
-func unread[O placement.Observed, P placement.Planned, S any](
+// withoutReader adapts a kind that reads no further objects.
+func withoutReader[O placement.Observed, P placement.Planned, S any](
 	k placement.Kind[O, P, S],
 ) func(placement.Options, client.Reader) placement.Kind[O, P, S] {
 	return func(placement.Options, client.Reader) placement.Kind[O, P, S] { return k }
@@ -558,7 +558,7 @@ func divided() []sim.Scenario {
 	}
 	objects := func() []client.Object {
 		n := int32(replicas)
-		out := begin(web(3, 1))
+		out := withClusters(web(3, 1))
 		out = append(out, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: &n}})
 		for _, cluster := range append([]string{""}, members()...) {
 			out = append(out, sim.At(cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))
@@ -566,7 +566,7 @@ func divided() []sim.Scenario {
 		return out
 	}
 	change := func(name string, do func(*fleetv1alpha1.Propagation)) sim.Edit {
-		return at(allDeployed, sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
+		return editWhen(allDeployed, sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
 			return sim.Set(ctx, w, webKey(), func(p *fleetv1alpha1.Propagation) {
 				p.Annotations = map[string]string{wasFull: "true"}
 				do(p)
@@ -580,11 +580,11 @@ func divided() []sim.Scenario {
 	remove := sim.Edit{Name: "delete the Propagation", Do: func(ctx context.Context, w *sim.World) error {
 		return client.IgnoreNotFound(w.User().Delete(ctx, web(3, 1)))
 	}}
-	dark, back := at(allDeployed, phase(fleetv1alpha1.ClusterUnreachable, "west")), phase(fleetv1alpha1.ClusterReady, "west")
+	dark, back := editWhen(allDeployed, phase(fleetv1alpha1.ClusterUnreachable, "west")), phase(fleetv1alpha1.ClusterReady, "west")
 	return []sim.Scenario{
 		{Name: "replicas move to west", Objects: objects(), Edits: []sim.Edit{join(), move(1, 3)}},
-		{Name: "replicas move there and back", Objects: objects(), Edits: []sim.Edit{join(), move(0, 1), move(1, 0)}},
-		{Name: "west is not selected any more", Objects: objects(), Edits: []sim.Edit{join(), only}},
+		{Name: "replicas move to one cluster and back", Objects: objects(), Edits: []sim.Edit{join(), move(0, 1), move(1, 0)}},
+		{Name: "west is no longer selected", Objects: objects(), Edits: []sim.Edit{join(), only}},
 		{Name: "west is dark while replicas are to leave it", Objects: objects(), Edits: []sim.Edit{join(), dark, only, back}},
 		{Name: "the Propagation is deleted", Objects: objects(), Edits: []sim.Edit{join(), remove}},
 	}
@@ -608,11 +608,11 @@ func allDeployed(w *sim.World) bool {
 		return false
 	}
 	sum := int32(0)
-	for _, is := range p.Status.Divided {
-		if is.Available != is.Desired {
+	for _, share := range p.Status.Divided {
+		if share.Available != share.Desired {
 			return false
 		}
-		sum += is.Available
+		sum += share.Available
 	}
 	return sum == replicas
 }
@@ -639,10 +639,10 @@ func shares() []sim.Rule {
 	}
 }
 
-// deploy is the members' own controller of Deployments, including its pods.
-type deploy struct{}
+// deploymentController is the members' own controller of Deployments, including its pods.
+type deploymentController struct{}
 
-func (deploy) Steps(w *sim.World) []sim.Step {
+func (deploymentController) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	for _, d := range sim.All[*appsv1.Deployment](w) {
 		member, _ := sim.Place(d)
@@ -679,8 +679,8 @@ func TestSimulation(t *testing.T) {
 	plan := sim.Plan{Sweeps: 2, Seeds: 60, Share: 2}
 	t.Run("ResourceDistribution", func(t *testing.T) {
 		t.Parallel()
-		sim.Test(t, fleet(t, unread(resourcedistribution.Kind(resourcedistribution.Options{})), tale{
-			key: types.NamespacedName{Name: "registry"}, actors: []sim.Actor{distributor{}},
+		sim.Test(t, fleet(t, withoutReader(resourcedistribution.Kind(resourcedistribution.Options{})), kindUnderTest{
+			key: types.NamespacedName{Name: "registry"}, actors: []sim.Actor{distributionController{}},
 			line: func(cluster string, o client.Object) string {
 				rd := o.(*appsv1beta1.ResourceDistribution)
 				_, placed := rd.Annotations[keys.FleetRowUID]
@@ -691,8 +691,8 @@ func TestSimulation(t *testing.T) {
 	})
 	t.Run("UnitedDeployment", func(t *testing.T) {
 		t.Parallel()
-		sim.Test(t, fleet(t, unread(uniteddeployment.Kind(placement.Options{})), tale{
-			key: webKey(), actors: []sim.Actor{unite{}}, rules: budgets(),
+		sim.Test(t, fleet(t, withoutReader(uniteddeployment.Kind(placement.Options{})), kindUnderTest{
+			key: webKey(), actors: []sim.Actor{unitedDeploymentController{}}, rules: budgets(),
 			line: func(cluster string, o client.Object) string {
 				ud := o.(*appsv1beta1.UnitedDeployment)
 				_, placed := ud.Annotations[keys.FleetRowUID]
@@ -704,8 +704,8 @@ func TestSimulation(t *testing.T) {
 	t.Run("Propagation", func(t *testing.T) {
 		t.Parallel()
 		deployments := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
-		sim.Test(t, fleet(t, propagation.Kind, tale{
-			key: webKey(), slice: deployments, actors: []sim.Actor{deploy{}}, rules: shares(),
+		sim.Test(t, fleet(t, propagation.Kind, kindUnderTest{
+			key: webKey(), slice: deployments, actors: []sim.Actor{deploymentController{}}, rules: shares(),
 			line: func(cluster string, o client.Object) string {
 				d := o.(*appsv1.Deployment)
 				_, placed := d.Annotations[keys.FleetRowUID]

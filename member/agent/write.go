@@ -18,23 +18,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
 // A list that is merged by keys may have two items with the same key, such as two names for one port of a container, or a variable that is set
 // twice. Create and update accept that; apply does not. Such an object is written the way create and update do it.
 
-// isUnmergeable reports whether an apply failed on such a list. The status is 500, and only the text says why.
-func isUnmergeable(err error) bool {
+// hasDuplicateKeys reports whether an apply failed on such a list. The status is 500, and only the text says why.
+func hasDuplicateKeys(err error) bool {
 	return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "duplicate entries for key")
 }
 
-// errUnmerged means that others own fields of such an object, and that the fields would have to be left to them.
-var errUnmerged = errors.New("a list has several items with one key, so that fields of others can't be left to them: give the items " +
-	"different keys, or choose another adoption than OwnFields")
+// errDuplicateKeys means that others own fields of such an object, and that the fields would have to be left to them.
+var errDuplicateKeys = errors.New("a list has several items with the same key, so fields of other managers can't be left to them: give the items " +
+	"different keys, or choose an adoption policy other than OwnFields")
 
-// ofWrite reports whether an entry was made by writer.write.
-func ofWrite(e metav1.ManagedFieldsEntry) bool {
+// isAgentWrite reports whether an entry was made by writer.write.
+func isAgentWrite(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == link.AgentManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
 }
 
@@ -44,9 +44,9 @@ type writeOption interface {
 	client.PatchOption
 }
 
-// write creates or patches an object without an apply, and returns the result. Lists are taken from the manifest; entries that others added to
+// createOrPatch creates or patches an object without an apply, and returns the result. Lists are taken from the manifest; entries that others added to
 // maps stay. A field that only the agent owns and that is no longer wanted is removed, unless it is ignored.
-func (w writer) write(
+func (w writer) createOrPatch(
 	ctx context.Context, want, live *unstructured.Unstructured, ignored [][]string, options ...writeOption,
 ) (*unstructured.Unstructured, error) {
 	now := want.DeepCopy()
@@ -56,12 +56,12 @@ func (w writer) write(
 			create = append(create, o)
 		}
 		err := w.client.Create(ctx, now, create...)
-		if apierrors.IsAlreadyExists(err) { // It is planned again, as an object of somebody else.
+		if apierrors.IsAlreadyExists(err) { // The next plan treats it as a foreign object.
 			err = apierrors.NewConflict(schema.GroupResource{Resource: want.GetKind()}, want.GetName(), err)
 		}
-		return now, err //nolint:wrapcheck // The caller says what it writes.
+		return now, err
 	}
-	unwanted, err := retracted(want, live, ignored)
+	unwanted, err := unwantedFields(want, live, ignored)
 	if err != nil {
 		return nil, err
 	}
@@ -71,41 +71,41 @@ func (w writer) write(
 	addNulls(content.Object, unwanted)
 	raw, err := json.Marshal(content.Object)
 	if err != nil {
-		return nil, fmt.Errorf("write the patch of %s: %w", describe(want), err)
+		return nil, fmt.Errorf("encode the patch of %s: %w", describe(want), err)
 	}
 	patch := append(make([]client.PatchOption, 0, 1+len(options)), client.FieldOwner(link.AgentManager))
 	for _, o := range options {
 		patch = append(patch, o)
 	}
-	return now, w.client.Patch(ctx, now, client.RawPatch(types.MergePatchType, raw), patch...) //nolint:wrapcheck // As above.
+	return now, w.client.Patch(ctx, now, client.RawPatch(types.MergePatchType, raw), patch...)
 }
 
-// retracted returns, as a merge patch, the fields of live that only the agent owns and that are no longer wanted.
-func retracted(want, live *unstructured.Unstructured, ignored [][]string) (map[string]any, error) {
-	mine, err := fieldsOf(live, ofApply)
+// unwantedFields returns, as a merge patch, the fields of live that only the agent owns and that are no longer wanted.
+func unwantedFields(want, live *unstructured.Unstructured, ignored [][]string) (map[string]any, error) {
+	mine, err := fieldsOf(live, isAgentApply)
 	if err != nil {
 		return nil, err
 	}
-	others, err := fieldsOf(live, func(e metav1.ManagedFieldsEntry) bool { return !ofApply(e) })
+	others, err := fieldsOf(live, func(e metav1.ManagedFieldsEntry) bool { return !isAgentApply(e) })
 	if err != nil {
 		return nil, err
 	}
-	patch := retract(want.Object, live.Object, mine.Difference(others))
-	cut(patch, ignored)
+	patch := unwantedIn(want.Object, live.Object, mine.Difference(others))
+	removeFields(patch, ignored)
 	return patch, nil
 }
 
-func retract(want, live map[string]any, set *fieldpath.Set) map[string]any {
+func unwantedIn(want, live map[string]any, set *fieldpath.Set) map[string]any {
 	patch := map[string]any{}
-	for name, is := range live {
+	for name, value := range live {
 		at := fieldpath.PathElement{FieldName: &name}
 		wanted, keep := want[name]
 		below, deeper := set.Children.Get(at)
-		inLive, isMap := is.(map[string]any)
+		inLive, isMap := value.(map[string]any)
 		switch {
 		case deeper && isMap:
 			inWant, _ := wanted.(map[string]any)
-			if unwanted := retract(inWant, inLive, below); len(unwanted) > 0 {
+			if unwanted := unwantedIn(inWant, inLive, below); len(unwanted) > 0 {
 				patch[name] = unwanted
 			}
 		case !keep && (deeper || set.Members.Has(at)):
@@ -119,18 +119,18 @@ func retract(want, live map[string]any, set *fieldpath.Set) map[string]any {
 func addNulls(patch, nulls map[string]any) {
 	for name, more := range nulls {
 		below, isMap := more.(map[string]any)
-		if is, ok := patch[name].(map[string]any); ok && isMap {
-			addNulls(is, below)
+		if nested, ok := patch[name].(map[string]any); ok && isMap {
+			addNulls(nested, below)
 			continue
 		}
 		patch[name] = more
 	}
 }
 
-// merged returns live with the fields that the agent wrote without an apply moved into its apply entry. Otherwise they would count as another
-// manager's fields, and stay when they are no longer wanted.
-func (w writer) merged(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if !slices.ContainsFunc(live.GetManagedFields(), ofWrite) {
+// moveToApplyEntry returns live with the fields that the agent wrote without an apply moved into its apply entry. Otherwise they would count
+// as another manager's fields, and stay when they are no longer wanted.
+func (w writer) moveToApplyEntry(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if !slices.ContainsFunc(live.GetManagedFields(), isAgentWrite) {
 		return live, nil
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(link.AgentManager), link.AgentManager)
@@ -138,5 +138,5 @@ func (w writer) merged(ctx context.Context, live *unstructured.Unstructured) (*u
 		return nil, fmt.Errorf("merge the managedFields of %s: %w", describe(live), err)
 	}
 	now := live.DeepCopy()
-	return now, w.client.Patch(ctx, now, client.RawPatch(types.JSONPatchType, patch)) //nolint:wrapcheck // The caller says what it writes.
+	return now, w.client.Patch(ctx, now, client.RawPatch(types.JSONPatchType, patch))
 }

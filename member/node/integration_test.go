@@ -25,10 +25,10 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/cri/fake"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/testkit/fakecri"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
@@ -41,7 +41,7 @@ const poll = 50 * time.Millisecond
 type kubelet struct {
 	client.Client
 	t       *testing.T
-	runtime *fake.Runtime
+	runtime *fakecri.Runtime
 }
 
 // start starts the containers of a pod that are not running.
@@ -59,7 +59,7 @@ func (k *kubelet) start(ctx context.Context, key client.ObjectKey, restarted str
 			}
 			*st = corev1.ContainerStatus{
 				Name: c.Name, Image: c.Image, Ready: true, RestartCount: count,
-				ContainerID: k.runtime.Run(fake.Container{Name: c.Name, Pod: pod.UID, Env: []string{"PATH=/bin", "CONFIG=" + pod.Annotations["config"]}}),
+				ContainerID: k.runtime.Run(fakecri.Container{Name: c.Name, Pod: pod.UID, Env: []string{"PATH=/bin", "CONFIG=" + pod.Annotations["config"]}}),
 				State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
 			}
 		}
@@ -94,7 +94,7 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	api, err := client.New(cfg, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	dir := t.TempDir()
-	runtime := fake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	runtime := fakecri.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
 	k := &kubelet{Client: api, t: t, runtime: runtime}
 	var there atomic.Bool // OpenKruise's daemon is on node-1
 
@@ -168,7 +168,7 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 		require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(&lease), &lease))
 		return lease.Annotations[keys.OtherNodeDaemon]
 	}
-	require.Eventually(t, func() bool { return said() == "default/kruise-daemon-x" }, patience, poll, "the Lease says for whom it stands back")
+	require.Eventually(t, func() bool { return said() == "default/kruise-daemon-x" }, patience, poll, "the Lease names the other daemon")
 
 	// The manager writes all pods in the same way.
 	record, err := json.Marshal(map[string]any{
@@ -183,7 +183,7 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 		pod.Annotations["config"], pod.Annotations[keys.InPlaceUpdateState] = "two", string(record)
 		require.NoError(t, api.Patch(t.Context(), pod, client.MergeFrom(from)))
 	}
-	require.Eventually(t, func() bool { return left(t) > 0 }, patience, poll, "the restart is left to the other")
+	require.Eventually(t, func() bool { return left(t) > 0 }, patience, poll, "the restart is left to the other daemon")
 	require.Equal(t, before.Annotations[keys.RuntimeContainersMeta], get("here").Annotations[keys.RuntimeContainersMeta])
 	there.Store(false)
 	require.NoError(t, api.Delete(t.Context(), other, client.GracePeriodSeconds(0)))
@@ -196,7 +196,7 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	app, side := after.Status.ContainerStatuses[0], after.Status.ContainerStatuses[1]
 	require.EqualValues(t, 1, app.RestartCount)
 	require.Equal(t, before.Status.ContainerStatuses[1], side, "the other container was left alone")
-	require.False(t, contested.Load(), "nothing was stopped while the other was there")
+	require.False(t, contested.Load(), "nothing was stopped while the other daemon ran")
 	require.Eventually(t, func() bool { return said() == "" }, patience, poll)
 	calls := runtime.Calls()
 	require.Len(t, calls, 2, "one hook and one stop")

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/member/node/other"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/nodelease"
 )
 
 const (
@@ -95,21 +95,21 @@ func (k *keeper) standBack(ctx context.Context) (changed bool) {
 		log.Error(err, "Failed to look for another node daemon, retrying")
 		return false
 	}
-	was := k.lease.Other
-	if pod == was {
+	before := k.lease.Other
+	if pod == before {
 		return false
 	}
 	k.lease.Other = pod
 	if pod == "" {
 		otherDaemon.Set(0)
-		log.Info("Went on, because the other node daemon is gone", "pod", was)
-		k.events.Record(k.node, event.Normal(ReasonOtherGone, actionStandBack, "pod %s is gone: containers are restarted by flotilla-noded", was))
+		log.Info("Resumed because the other node daemon is gone", "pod", before)
+		k.events.Record(k.node, event.Normal(ReasonOtherGone, actionStandBack, "pod %s is gone: flotilla-noded restarts containers again", before))
 		return true
 	}
 	otherDaemon.Set(1)
-	log.Info("Stood back, because another node daemon restarts containers here", "pod", pod)
+	log.Info("Stood back because another node daemon restarts containers here", "pod", pod)
 	k.events.Record(k.node, event.Normal(ReasonOther, actionStandBack,
-		"pod %s restarts containers whose env has changed and reports on them: flotilla-noded does not while it runs", pod))
+		"pod %s restarts containers whose env changed and reports on them: flotilla-noded doesn't while that pod runs", pod))
 	return true
 }
 

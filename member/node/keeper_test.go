@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	crifake "github.com/flotilla-io/flotilla/pkg/cri/fake"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/nodelease"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/fakecri"
 )
 
 // The daemon starts without a runtime, gets one, and loses it.
@@ -68,11 +68,11 @@ func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
 	tick()
 	tick()
 	require.InDelta(t, -1, renewed(), 0, "#1663: without a runtime the daemon keeps running, and renews no Lease")
-	require.Len(t, sent.All(), 1, "it is reported once")
+	require.Len(t, sent.All(), 1, "the failure is reported once")
 	require.Contains(t, sent.Lines()[0], "NoContainerRuntime: no container runtime: "+dir+" has none of containerd.sock")
 	require.ErrorIs(t, Ready(k.runtimes)(nil), cri.ErrNoRuntime)
 
-	server := crifake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	server := fakecri.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
 	tick()
 	require.InDelta(t, 20, renewed(), 0.1)
 	require.NoError(t, Ready(k.runtimes)(nil))
@@ -116,7 +116,7 @@ func TestTheLeaseSaysForWhichDaemonThisOneStandsBack(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	api := fake.NewClientBuilder().WithScheme(scheme).Build()
 	dir := t.TempDir()
-	crifake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	fakecri.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
 	var sent testkit.Events
 	k := &keeper{
 		runtimes: cri.New(dir, ""), clock: clk, events: &sent, node: &corev1.Node{}, pods: api,
@@ -140,25 +140,25 @@ func TestTheLeaseSaysForWhichDaemonThisOneStandsBack(t *testing.T) {
 	require.Equal(t, "default/kruise-daemon-x", said.Annotations[keys.OtherNodeDaemon], "at the next poll, and not when a renewal is due")
 	clk.Step(nodelease.RenewInterval)
 	k.tick(t.Context())
-	require.True(t, said.Spec.RenewTime.Before(lease().Spec.RenewTime), "updates in place go on: the other restarts the containers")
+	require.True(t, said.Spec.RenewTime.Before(lease().Spec.RenewTime), "in-place updates continue: the other daemon restarts the containers")
 
 	require.NoError(t, api.Delete(t.Context(), other))
 	clk.Step(pollInterval)
 	k.tick(t.Context())
 	require.NotContains(t, lease().Annotations, keys.OtherNodeDaemon)
 	require.Equal(t, []string{
-		"OtherNodeDaemon: pod default/kruise-daemon-x restarts containers whose env has changed and reports on them: " +
-			"flotilla-noded does not while it runs",
-		"OtherNodeDaemonGone: pod default/kruise-daemon-x is gone: containers are restarted by flotilla-noded",
+		"OtherNodeDaemon: pod default/kruise-daemon-x restarts containers whose env changed and reports on them: " +
+			"flotilla-noded doesn't while that pod runs",
+		"OtherNodeDaemonGone: pod default/kruise-daemon-x is gone: flotilla-noded restarts containers again",
 	}, sent.Lines())
 }
 
 // A manager relies on what the Lease says when it requests something.
 func TestTheLeaseSaysWhatTheDaemonDoes(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, (&Options{}).does())
+	require.Empty(t, (&Options{}).features())
 	require.Equal(t, []string{nodelease.RestartsForEnv, nodelease.PullsImages, nodelease.RecreatesContainers, nodelease.StopsSidecars, nodelease.ProbesContainers},
-		(&Options{Env: true, Images: true, Recreate: true, Terminator: true, Probes: true}).does())
+		(&Options{Env: true, Images: true, Recreate: true, Terminator: true, Probes: true}).features())
 }
 
 // Renewals may fail for a long time, on all nodes.
@@ -176,7 +176,7 @@ func TestFailedRenewalsAreLoggedOnce(t *testing.T) {
 		},
 	})
 	dir := t.TempDir()
-	crifake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	fakecri.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
 	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	var sent testkit.Events
 	k := &keeper{

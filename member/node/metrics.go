@@ -3,8 +3,8 @@ package node
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
 )
 
 var (
@@ -18,7 +18,7 @@ var (
 	})
 	leaseFailures = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: "node", Name: "lease_failures_total",
-		Help: "Renewals of the node's Lease that failed.",
+		Help: "Number of failed renewals of the node's Lease.",
 	})
 )
 

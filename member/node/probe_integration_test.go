@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/cri/fake"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/testkit/fakecri"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
@@ -31,7 +31,7 @@ func TestIntegrationProbesAreReported(t *testing.T) {
 	scheme, err := Scheme()
 	require.NoError(t, err)
 	dir := t.TempDir()
-	runtime := fake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	runtime := fakecri.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
 	runtime.Commands(func(_ string, cmd []string) (*criv1.ExecSyncResponse, error) {
 		return &criv1.ExecSyncResponse{Stdout: []byte(cmd[0])}, nil
 	})
@@ -76,8 +76,8 @@ func TestIntegrationProbesAreReported(t *testing.T) {
 			if len(n.Status.PodProbeStatuses) == 0 {
 				return text == ""
 			}
-			is := n.Status.PodProbeStatuses[0].ProbeStates[0]
-			return is.State == appsv1alpha1.ProbeSucceeded && is.Message == text
+			current := n.Status.PodProbeStatuses[0].ProbeStates[0]
+			return current.State == appsv1alpha1.ProbeSucceeded && current.Message == text
 		}
 	}
 	require.Eventually(t, says("node-1", "idle"), patience, poll, "the result of the probe is in the status")
@@ -87,6 +87,6 @@ func TestIntegrationProbesAreReported(t *testing.T) {
 	require.Eventually(t, says("node-1", "busy"), patience, poll, "another command is run")
 	mine.Spec.PodProbes = nil
 	require.NoError(t, api.Update(t.Context(), mine))
-	require.Eventually(t, says("node-1", ""), patience, poll, "what is not probed any more has no result")
-	require.True(t, says("node-2", "")(), "the other node is none of its business")
+	require.Eventually(t, says("node-1", ""), patience, poll, "a removed probe has no result")
+	require.True(t, says("node-2", "")(), "NodePodProbes of other nodes are ignored")
 }

@@ -30,10 +30,10 @@ import (
 	"github.com/flotilla-io/flotilla/member/node/recreate"
 	"github.com/flotilla-io/flotilla/member/node/stop"
 	"github.com/flotilla-io/flotilla/member/node/terminator"
-	"github.com/flotilla-io/flotilla/pkg/credentialprovider"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/noded/credentialprovider"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/nodelease"
 )
 
 // Component is the reporter of events, and the name of the program.
@@ -72,8 +72,8 @@ type Options struct {
 	Clock clock.WithTicker
 }
 
-// does lists what the daemon does, for the Lease.
-func (o *Options) does() []string {
+// features lists what the daemon does, for the Lease.
+func (o *Options) features() []string {
 	var out []string
 	for _, does := range []struct {
 		on   bool
@@ -100,22 +100,22 @@ func Scheme() (*runtime.Scheme, error) {
 
 // Restrict limits a manager's cache to what the daemon of one node reads: its pods and, if it handles them, its NodeImage, its NodePodProbe
 // and the ContainerRecreateRequests for its pods. Only these kinds have to be installed.
-func Restrict(o ctrl.Options, of Options) ctrl.Options {
+func Restrict(o ctrl.Options, options Options) ctrl.Options {
 	o.Cache = cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", of.Node)},
+			&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", options.Node)},
 		},
 	}
-	if of.Images {
-		o.Cache.ByObject[&appsv1beta1.NodeImage{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", of.Node)}
+	if options.Images {
+		o.Cache.ByObject[&appsv1beta1.NodeImage{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", options.Node)}
 	}
-	if of.Probes {
-		o.Cache.ByObject[&appsv1alpha1.NodePodProbe{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", of.Node)}
+	if options.Probes {
+		o.Cache.ByObject[&appsv1alpha1.NodePodProbe{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", options.Node)}
 	}
-	if of.Recreate {
+	if options.Recreate {
 		o.Cache.ByObject[&appsv1beta1.ContainerRecreateRequest{}] = cache.ByObject{
-			Label: labels.SelectorFromSet(labels.Set{keys.RecreateNode: of.Node, keys.RecreateActive: "true"}),
+			Label: labels.SelectorFromSet(labels.Set{keys.RecreateNode: options.Node, keys.RecreateActive: "true"}),
 		}
 	}
 	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&coordinationv1.Lease{}}}
@@ -141,7 +141,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		ObjectMeta: metav1.ObjectMeta{Name: o.Node, UID: uid},
 	}}
 	k.lease = &nodelease.Holder{
-		Client: mgr.GetClient(), Namespace: o.Namespace, Node: o.Node, Identity: o.Identity, Clock: o.Clock, Does: o.does(),
+		Client: mgr.GetClient(), Namespace: o.Namespace, Node: o.Node, Identity: o.Identity, Clock: o.Clock, Does: o.features(),
 		NodeUID: func(ctx context.Context) (types.UID, error) { return ownNode(ctx, mgr.GetClient(), o.Node) },
 	}
 	if err := mgr.Add(k); err != nil {
@@ -197,7 +197,7 @@ func ownNode(ctx context.Context, c client.Client, node string) (types.UID, erro
 	}
 	switch at := extra(extraNode); {
 	case at == "":
-		ctrl.LoggerFrom(ctx).Info("Found no node in the credential", "reason", "it does not belong to a pod, or the apiserver is older than 1.30")
+		ctrl.LoggerFrom(ctx).Info("The credential names no node", "reason", "it doesn't belong to a pod, or the apiserver is older than 1.30")
 		return "", nil
 	case at != node:
 		return "", fmt.Errorf("the credential is bound to node %s, but NODE_NAME is %s", at, node)

@@ -1,6 +1,6 @@
 package protection
 
-import "github.com/flotilla-io/flotilla/pkg/event"
+import "github.com/flotilla-io/flotilla/pkg/control/event"
 
 // ReasonProtected is the reason of the event on an object whose deletion was refused because of its label.
 const ReasonProtected = "DeleteProtected"

@@ -105,7 +105,7 @@ func TestInCluster(t *testing.T) {
 	remove := func(o client.Object) error {
 		return s.Delete(t.Context(), o.DeepCopyObject().(client.Object), client.DryRunAll)
 	}
-	told := func(namespace, name, want string) {
+	awaitEvent := func(namespace, name, want string) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			list := &eventsv1.EventList{}
@@ -137,19 +137,19 @@ func TestInCluster(t *testing.T) {
 	require.Eventually(t, func() bool { return remove(ns) != nil }, testenv.Long, testenv.Poll)
 	err := s.Delete(t.Context(), ns.DeepCopy())
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
-	require.ErrorContains(t, err, "there is a pod in it, "+shop+"/web")
-	told("default", shop, "there is a pod in it")
+	require.ErrorContains(t, err, "it contains a pod, "+shop+"/web")
+	awaitEvent("default", shop, "it contains a pod")
 	require.NoError(t, s.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	require.NoError(t, remove(ns), "a pod that is being deleted does not count")
 	require.NoError(t, s.Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	done := pod.DeepCopy()
 	done.ObjectMeta = metav1.ObjectMeta{Namespace: shop, Name: "done"}
 	require.NoError(t, s.Create(t.Context(), done))
-	require.ErrorContains(t, remove(ns), "there is a pod in it, "+shop+"/done")
+	require.ErrorContains(t, remove(ns), "it contains a pod, "+shop+"/done")
 	require.NoError(t, s.Status().Patch(t.Context(), done, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`))))
 	require.NoError(t, remove(ns), "a pod that has ended does not count")
 	require.NoError(t, s.Create(t.Context(), claim))
-	require.NoError(t, remove(ns), "a PVC that waits does not count")
+	require.NoError(t, remove(ns), "a pending PVC does not count")
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "data-" + site},
 		Spec: corev1.PersistentVolumeSpec{
@@ -164,14 +164,14 @@ func TestInCluster(t *testing.T) {
 	bound.ObjectMeta, bound.Spec.VolumeName, bound.Spec.StorageClassName = metav1.ObjectMeta{Namespace: shop, Name: "bound"}, volume.Name, new("")
 	require.NoError(t, s.Create(t.Context(), bound))
 	require.NoError(t, s.Status().Patch(t.Context(), bound, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Bound"}}`))))
-	require.ErrorContains(t, remove(ns), "there is a bound PVC in it, bound")
+	require.ErrorContains(t, remove(ns), "it contains a bound PVC, bound")
 
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kinds}}
 	game := &unstructured.Unstructured{Object: map[string]any{"apiVersion": site + ".example.com/v1", "kind": "Game"}}
 	game.SetNamespace(shop)
 	game.SetName("chess")
 	require.Eventually(t, func() bool { return s.Create(t.Context(), game) == nil }, testenv.Long, testenv.Poll, "the kind is served")
-	require.ErrorContains(t, remove(crd), "protects CustomResourceDefinition "+kinds+": there is a Game, "+shop+"/chess")
+	require.ErrorContains(t, remove(crd), "protects CustomResourceDefinition "+kinds+": it has a Game, "+shop+"/chess")
 	require.NoError(t, s.Delete(t.Context(), game))
 	require.NoError(t, remove(crd))
 
@@ -180,5 +180,5 @@ func TestInCluster(t *testing.T) {
 	}}
 	require.NoError(t, s.Create(t.Context(), config))
 	require.NoError(t, s.Delete(t.Context(), config), "the policy of the chart, which is not here, refuses it")
-	told(shop, "config", "label policy.kruise.io/delete-protection=Always protects ConfigMap "+shop+"/config")
+	awaitEvent(shop, "config", "label policy.kruise.io/delete-protection=Always protects ConfigMap "+shop+"/config")
 }

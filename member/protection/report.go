@@ -9,15 +9,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/protect"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/plan/protect"
 )
 
 // report reports refusals.
 type report struct{ events event.Recorder }
 
-// refused counts, logs and records a refusal. A dry run has no effects.
-func (r report) refused(ctx context.Context, req admission.Request, o *unstructured.Unstructured, why string) {
+// reportRefusal counts, logs and records a refusal. A dry run has no effects.
+func (r report) reportRefusal(ctx context.Context, req admission.Request, o *unstructured.Unstructured, why string) {
 	if req.DryRun != nil && *req.DryRun {
 		return
 	}
@@ -41,13 +41,13 @@ type reporter struct{ report report }
 func (w *reporter) Handle(ctx context.Context, req admission.Request) admission.Response {
 	o, err := deleted(req)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Reported no deletion")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to report a deletion")
 	}
 	if o == nil {
 		return admission.Allowed("")
 	}
 	if why := protect.Why(o); why != "" {
-		w.report.refused(ctx, req, o, why)
+		w.report.reportRefusal(ctx, req, o, why)
 	}
 	return admission.Allowed("")
 }
@@ -59,7 +59,7 @@ func deleted(req admission.Request) (*unstructured.Unstructured, error) {
 	}
 	o := &unstructured.Unstructured{}
 	if err := o.UnmarshalJSON(req.OldObject.Raw); err != nil {
-		return nil, fmt.Errorf("read the object: %w", err)
+		return nil, fmt.Errorf("decode the object: %w", err)
 	}
 	return o, nil
 }

@@ -21,7 +21,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/protect"
+	"github.com/flotilla-io/flotilla/pkg/plan/protect"
 )
 
 // page is how many objects are listed at once. The first page nearly always contains one that counts.
@@ -50,39 +50,39 @@ func (w *validator) Handle(ctx context.Context, req admission.Request) admission
 	case o == nil, o.GetLabels()[keys.DeleteProtection] != protect.Cascading, o.GetDeletionTimestamp() != nil:
 		return admission.Allowed("")
 	}
-	var is, instead string
+	var reason, instead string
 	switch o.GroupVersionKind().GroupKind() {
 	case namespaceKind:
-		is, instead, err = w.inNamespace(ctx, o.GetName())
+		reason, instead, err = w.inNamespace(ctx, o.GetName())
 	case crdKind:
-		is, instead, err = w.ofCRD(ctx, o)
+		reason, instead, err = w.ofCRD(ctx, o)
 	}
 	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("look up what %s %s holds: %w", o.GetKind(), o.GetName(), err))
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("look up the contents of %s %s: %w", o.GetKind(), o.GetName(), err))
 	}
-	if is == "" {
+	if reason == "" {
 		return admission.Allowed("")
 	}
-	why := protect.Sentence(o, is, instead)
-	w.report.refused(ctx, req, o, why)
+	why := protect.Sentence(o, reason, instead)
+	w.report.reportRefusal(ctx, req, o, why)
 	return admission.Denied(protect.Forbidden + why)
 }
 
 // inNamespace names an object that protects a namespace: a pod that is neither finished nor being deleted, or a bound PVC that is not being
 // deleted.
-func (w *validator) inNamespace(ctx context.Context, namespace string) (is, instead string, err error) {
+func (w *validator) inNamespace(ctx context.Context, namespace string) (reason, instead string, err error) {
 	active := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 	)}
-	name, err := w.staying(ctx, corev1.SchemeGroupVersion.WithKind("Pod"), client.InNamespace(namespace), active)
+	name, err := w.findRemaining(ctx, corev1.SchemeGroupVersion.WithKind("Pod"), client.InNamespace(namespace), active)
 	if err != nil {
 		return "", "", fmt.Errorf("list pods: %w", err)
 	}
 	if name != "" {
-		return "there is a pod in it, " + name, "delete its pods and what makes them", nil
+		return "it contains a pod, " + name, "delete its pods and the workloads that create them", nil
 	}
-	name, err = find(func(next string) (string, string, error) {
+	name, err = findInPages(func(next string) (string, string, error) {
 		claims := &corev1.PersistentVolumeClaimList{}
 		err := w.live.List(ctx, claims, client.InNamespace(namespace), client.Limit(page), client.Continue(next))
 		for i := range claims.Items {
@@ -96,16 +96,16 @@ func (w *validator) inNamespace(ctx context.Context, namespace string) (is, inst
 		return "", "", fmt.Errorf("list PVCs: %w", err)
 	}
 	if name != "" {
-		return "there is a bound PVC in it, " + name, "delete its PVCs", nil
+		return "it contains a bound PVC, " + name, "delete its PVCs", nil
 	}
 	return "", "", nil
 }
 
 // ofCRD returns why a CRD is protected: it has an object that is not being deleted, or it can't be determined whether it has one.
-func (w *validator) ofCRD(ctx context.Context, o *unstructured.Unstructured) (is, instead string, err error) {
+func (w *validator) ofCRD(ctx context.Context, o *unstructured.Unstructured) (reason, instead string, err error) {
 	if !w.crds {
-		return fmt.Sprintf("whether it has objects is not looked up while feature gate %s is off", feature.DeletionProtectionForCRDCascading),
-			"switch the gate on", nil
+		return fmt.Sprintf("it isn't checked for objects while feature gate %s is off", feature.DeletionProtectionForCRDCascading),
+			"enable the gate", nil
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, crd); err != nil {
@@ -116,17 +116,17 @@ func (w *validator) ofCRD(ctx context.Context, o *unstructured.Unstructured) (is
 	case !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established): // It has never been served.
 		return "", "", nil
 	case !served:
-		return "none of its versions is served, so nobody can see whether it has objects", "serve a version", nil
+		return "none of its versions is served, so it can't be checked for objects", "serve a version", nil
 	}
-	name, err := w.staying(ctx, schema.GroupVersionKind{Group: crd.Spec.Group, Version: version, Kind: crd.Spec.Names.Kind})
+	name, err := w.findRemaining(ctx, schema.GroupVersionKind{Group: crd.Spec.Group, Version: version, Kind: crd.Spec.Names.Kind})
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("flotilla-member may not list %s.%s to see whether there are any", crd.Spec.Names.Plural, crd.Spec.Group),
+		return fmt.Sprintf("flotilla-member isn't allowed to list %s.%s to check for objects", crd.Spec.Names.Plural, crd.Spec.Group),
 			"add them to deletionProtection.customResources of its chart", nil
 	case err != nil:
 		return "", "", fmt.Errorf("list its objects: %w", err)
 	case name != "":
-		return fmt.Sprintf("there is a %s, %s", crd.Spec.Names.Kind, name), "delete these objects", nil
+		return fmt.Sprintf("it has a %s, %s", crd.Spec.Names.Kind, name), "delete these objects", nil
 	}
 	return "", "", nil
 }
@@ -142,9 +142,9 @@ func readable(crd *apiextensionsv1.CustomResourceDefinition) (version string, se
 	return version, version != ""
 }
 
-// staying returns the name, with namespace, of an object of a kind that is not being deleted; "" if there is none.
-func (w *validator) staying(ctx context.Context, kind schema.GroupVersionKind, opts ...client.ListOption) (string, error) {
-	return find(func(next string) (string, string, error) {
+// findRemaining returns the name, with namespace, of an object of a kind that is not being deleted; "" if there is none.
+func (w *validator) findRemaining(ctx context.Context, kind schema.GroupVersionKind, opts ...client.ListOption) (string, error) {
+	return findInPages(func(next string) (string, string, error) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		err := w.live.List(ctx, list, append(slices.Clone(opts), client.Limit(page), client.Continue(next))...)
@@ -157,8 +157,8 @@ func (w *validator) staying(ctx context.Context, kind schema.GroupVersionKind, o
 	})
 }
 
-// find goes through pages until one has a name; "" if none has.
-func find(look func(next string) (name, after string, err error)) (string, error) {
+// findInPages goes through pages until one has a name; "" if none has.
+func findInPages(look func(next string) (name, after string, err error)) (string, error) {
 	next := ""
 	for {
 		name, after, err := look(next)

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // reader answers each list with the next page, or an error.
@@ -138,14 +138,14 @@ func TestNamespacesAndCRDsAreProtectedWhileTheyHoldSomething(t *testing.T) {
 		lists []string
 	}{
 		{name: "an empty namespace", o: namespace("Cascading"), lists: []string{pods, pvcs}},
-		{name: "a namespace that is always protected is the policy's", o: namespace("Always")},
+		{name: "a namespace with value Always is left to the policy", o: namespace("Always")},
 		{
 			name: "a pod", o: namespace("Cascading"), pages: map[string][]client.ObjectList{pods: {names("", false, "web-1")}}, lists: []string{pods},
-			want: "label policy.kruise.io/delete-protection=Cascading protects Namespace shop: there is a pod in it, shop/web-1: " +
-				"to delete it, delete its pods and what makes them or remove the label first",
+			want: "label policy.kruise.io/delete-protection=Cascading protects Namespace shop: it contains a pod, shop/web-1: " +
+				"to delete it, delete its pods and the workloads that create them or remove the label first",
 		},
 		{
-			name: "a pod on the second page", o: namespace("Cascading"), lists: []string{pods, pods}, want: "there is a pod in it, shop/web-2",
+			name: "a pod on the second page", o: namespace("Cascading"), lists: []string{pods, pods}, want: "it contains a pod, shop/web-2",
 			pages: map[string][]client.ObjectList{pods: {names("next", true, "web-1"), names("", false, "web-2")}},
 		},
 		{
@@ -153,7 +153,7 @@ func TestNamespacesAndCRDsAreProtectedWhileTheyHoldSomething(t *testing.T) {
 			pages: map[string][]client.ObjectList{pods: {names("", true, "web-1")}},
 		},
 		{
-			name: "a bound PVC", o: namespace("Cascading"), lists: []string{pods, pvcs}, want: "there is a bound PVC in it, data",
+			name: "a bound PVC", o: namespace("Cascading"), lists: []string{pods, pvcs}, want: "it contains a bound PVC, data",
 			pages: map[string][]client.ObjectList{pvcs: {claims(corev1.ClaimBound, false)}},
 		},
 		{
@@ -161,16 +161,16 @@ func TestNamespacesAndCRDsAreProtectedWhileTheyHoldSomething(t *testing.T) {
 			pages: map[string][]client.ObjectList{pvcs: {claims(corev1.ClaimBound, true)}},
 		},
 		{
-			name: "a PVC that waits", o: namespace("Cascading"), lists: []string{pods, pvcs},
+			name: "a pending PVC", o: namespace("Cascading"), lists: []string{pods, pvcs},
 			pages: map[string][]client.ObjectList{pvcs: {claims(corev1.ClaimPending, false)}},
 		},
 		{
-			name: "an apiserver that does not answer", o: namespace("Cascading"), err: errors.New("timeout"), lists: []string{pods},
-			want: "look up what Namespace shop holds: list pods: timeout", code: http.StatusInternalServerError,
+			name: "an unreachable apiserver", o: namespace("Cascading"), err: errors.New("timeout"), lists: []string{pods},
+			want: "look up the contents of Namespace shop: list pods: timeout", code: http.StatusInternalServerError,
 		},
 		{name: "a CRD without objects", o: crd(), lists: []string{games}},
 		{
-			name: "a CRD with an object of the stored version", o: crd(), lists: []string{games}, want: "there is a Game, shop/chess",
+			name: "a CRD with an object of the stored version", o: crd(), lists: []string{games}, want: "it has a Game, shop/chess",
 			pages: map[string][]client.ObjectList{games: {names("", false, "chess")}},
 		},
 		{
@@ -179,11 +179,11 @@ func TestNamespacesAndCRDsAreProtectedWhileTheyHoldSomething(t *testing.T) {
 		},
 		{
 			name: "a CRD while the gate is off", o: crd(), off: true,
-			want: "while feature gate DeletionProtectionForCRDCascadingGate is off: to delete it, switch the gate on or remove the label first",
+			want: "while feature gate DeletionProtectionForCRDCascadingGate is off: to delete it, enable the gate or remove the label first",
 		},
 		{
 			name: "a CRD whose objects the manager may not list", o: crd(), err: forbidden, lists: []string{games},
-			want: "flotilla-member may not list games.example.com to see whether there are any: to delete it, " +
+			want: "flotilla-member isn't allowed to list games.example.com to check for objects: to delete it, " +
 				"add them to deletionProtection.customResources of its chart or remove the label first",
 		},
 		{
@@ -217,7 +217,7 @@ func TestNamespacesAndCRDsAreProtectedWhileTheyHoldSomething(t *testing.T) {
 			require.Contains(t, got.Result.Message, tc.want)
 			if tc.code != 0 {
 				require.Equal(t, tc.code, got.Result.Code)
-				require.Empty(t, *events, "nothing was found out")
+				require.Empty(t, *events, "no events")
 				return
 			}
 			require.Equal(t, int32(http.StatusForbidden), got.Result.Code)
@@ -261,8 +261,8 @@ func TestWhatThePolicyRefusesIsReportedOnce(t *testing.T) {
 	broken.OldObject.Raw = []byte("{")
 	set.Spec.Replicas = new(int32(0))
 	for name, req := range map[string]admission.Request{
-		"a dry run": dry, "a part of the object": scale, "nonsense": broken, "what nothing protects": request(t, set),
-		"a namespace, which the other webhook judges": request(t, namespace("Cascading")),
+		"a dry run": dry, "a part of the object": scale, "nonsense": broken, "an unprotected object": request(t, set),
+		"a namespace, which the other webhook handles": request(t, namespace("Cascading")),
 	} {
 		require.True(t, w.Handle(t.Context(), req).Allowed, name)
 		require.Len(t, *events, 1, name)

@@ -48,7 +48,7 @@ func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
 		return fmt.Errorf("register webhooks: %w", err)
 	}
 	if r.Defaulter == nil && r.Validator == nil && r.Converter == nil {
-		return fmt.Errorf("register webhooks of %s: there is none", gvk.Kind)
+		return fmt.Errorf("register webhooks of %s: it has none", gvk.Kind)
 	}
 	server := mgr.GetWebhookServer()
 	if r.Defaulter != nil {
@@ -59,7 +59,7 @@ func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
 	if r.Validator != nil {
 		v := r.Validator
 		if r.Admitted != nil {
-			v = admitted[T]{v, r.Admitted}
+			v = observedValidator[T]{v, r.Admitted}
 		}
 		err = errors.Join(err, handle(server, ValidatePath(gvk), admission.WithValidator(mgr.GetScheme(), v)))
 	}
@@ -93,10 +93,10 @@ func path(verb string, gvk schema.GroupVersionKind) string {
 }
 
 func handle(server webhook.Server, path string, w *admission.Webhook) error {
-	if taken(server, path) {
-		return fmt.Errorf("path %s is taken", path)
+	if isRegistered(server, path) {
+		return fmt.Errorf("path %s is already taken", path)
 	}
-	w.Handler = finished{logged{w.Handler}}
+	w.Handler = uncancelled{loggingHandler{w.Handler}}
 	server.Register(path, w.WithRecoverPanic(true))
 	return nil
 }
@@ -111,13 +111,13 @@ func convert(mgr ctrl.Manager, kind schema.GroupKind, build func(*runtime.Scheme
 		return err
 	}
 	// One handler serves all kinds. It recovers from panics itself.
-	if server := mgr.GetWebhookServer(); !taken(server, ConvertPath) {
-		server.Register(ConvertPath, fielded{conversion.NewWebhookHandler(mgr.GetScheme(), registry), conversion.NewDecoder(mgr.GetScheme())})
+	if server := mgr.GetWebhookServer(); !isRegistered(server, ConvertPath) {
+		server.Register(ConvertPath, fieldNaming{conversion.NewWebhookHandler(mgr.GetScheme(), registry), conversion.NewDecoder(mgr.GetScheme())})
 	}
 	return nil
 }
 
-func taken(server webhook.Server, path string) bool {
+func isRegistered(server webhook.Server, path string) bool {
 	mux := server.WebhookMux()
 	if mux == nil { // Nothing was registered yet.
 		return false
@@ -129,12 +129,12 @@ func taken(server webhook.Server, path string) bool {
 // longest is the longest timeout that an API server uses, as in Kubernetes 1.36.
 const longest = 30 * time.Second
 
-// finished lets requests finish. controller-runtime cancels their contexts as soon as the manager is stopped, and only then waits for them: a
+// uncancelled lets requests finish. controller-runtime cancels their contexts as soon as the manager is stopped, and only then waits for them: a
 // webhook that calls the API server would fail, and the request would be rejected.
-type finished struct{ admission.Handler }
+type uncancelled struct{ admission.Handler }
 
 // Handle implements admission.Handler.
-func (f finished) Handle(ctx context.Context, req admission.Request) admission.Response {
+func (f uncancelled) Handle(ctx context.Context, req admission.Request) admission.Response {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
 	defer cancel()
 	return f.Handler.Handle(ctx, req)
@@ -167,11 +167,11 @@ func (t typed) Handle(ctx context.Context, req admission.Request) admission.Resp
 	if err := t.decoder.Decode(req, o); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	is, err := json.Marshal(o)
+	defaulted, err := json.Marshal(o)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	resp.Patches = admission.PatchResponseFromRaw(req.Object.Raw, is).Patches
+	resp.Patches = admission.PatchResponseFromRaw(req.Object.Raw, defaulted).Patches
 	for i := range slices.Backward(resp.Patches) {
 		if resp.Patches[i].Operation == "remove" { // A newer schema may have fields that the type doesn't.
 			resp.Patches = slices.Delete(resp.Patches, i, i+1)
@@ -183,26 +183,28 @@ func (t typed) Handle(ctx context.Context, req admission.Request) admission.Resp
 	return resp
 }
 
-// admitted is a Validator that calls a function for the objects that it lets pass.
-type admitted[T client.Object] struct {
+// observedValidator is a Validator that calls a function for the objects that it lets pass.
+type observedValidator[T client.Object] struct {
 	admission.Validator[T]
 
 	tell func(ctx context.Context, old, object client.Object) []string
 }
 
 // ValidateCreate implements admission.Validator.
-func (a admitted[T]) ValidateCreate(ctx context.Context, object T) (admission.Warnings, error) {
+func (a observedValidator[T]) ValidateCreate(ctx context.Context, object T) (admission.Warnings, error) {
 	warnings, err := a.Validator.ValidateCreate(ctx, object)
-	return a.passed(ctx, nil, object, warnings, err)
+	return a.addWarnings(ctx, nil, object, warnings, err)
 }
 
 // ValidateUpdate implements admission.Validator.
-func (a admitted[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.Warnings, error) {
+func (a observedValidator[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.Warnings, error) {
 	warnings, err := a.Validator.ValidateUpdate(ctx, old, object)
-	return a.passed(ctx, old, object, warnings, err)
+	return a.addWarnings(ctx, old, object, warnings, err)
 }
 
-func (a admitted[T]) passed(ctx context.Context, old, object client.Object, warnings admission.Warnings, err error) (admission.Warnings, error) {
+func (a observedValidator[T]) addWarnings(
+	ctx context.Context, old, object client.Object, warnings admission.Warnings, err error,
+) (admission.Warnings, error) {
 	if err != nil {
 		return warnings, err
 	}
@@ -216,11 +218,11 @@ func (a admitted[T]) passed(ctx context.Context, old, object client.Object, warn
 	return append(warnings, a.tell(ctx, old, object)...), nil
 }
 
-// logged logs decisions at V(1).
-type logged struct{ admission.Handler }
+// loggingHandler logs decisions at V(1).
+type loggingHandler struct{ admission.Handler }
 
 // Handle implements admission.Handler.
-func (l logged) Handle(ctx context.Context, req admission.Request) admission.Response {
+func (l loggingHandler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	resp := l.Handler.Handle(ctx, req)
 	log := ctrl.LoggerFrom(ctx).V(1)
 	if !log.Enabled() {

@@ -118,7 +118,7 @@ func TestRegisteredWebhooks(t *testing.T) {
 		Object: &corev1.ConfigMap{}, Defaulter: kind{}, Validator: kind{},
 		Converter: func(*runtime.Scheme) (conversion.Converter, error) { return converter{}, nil },
 	}))
-	require.True(t, taken(m.server, ConvertPath))
+	require.True(t, isRegistered(m.server, ConvertPath))
 
 	for _, tc := range []struct {
 		name    string
@@ -136,19 +136,19 @@ func TestRegisteredWebhooks(t *testing.T) {
 			patch: `[{"op":"add","path":"/data","value":{"defaulted":"true"}}]`,
 		},
 		{
-			name: "a panic of a defaulter is that request's error", path: "/mutate-configmap",
+			name: "a panic of a defaulter is an error of that request", path: "/mutate-configmap",
 			object: "careless", code: 500, message: "panic: assignment to entry in nil map",
 		},
 		{
-			name: "a warning goes with the admission", path: "/validate-configmap", allowed: true, code: 200,
+			name: "a warning is returned with the admission", path: "/validate-configmap", allowed: true, code: 200,
 			warning: "consider a Secret",
 		},
 		{
-			name: "an error of a validator is a refusal", path: "/validate-configmap",
+			name: "an error of a validator rejects the request", path: "/validate-configmap",
 			data: map[string]string{"bad": "1"}, code: 403, message: "data[bad]: must be empty",
 		},
 		{
-			name: "a panic of a validator is that request's error", path: "/validate-configmap",
+			name: "a panic of a validator is an error of that request", path: "/validate-configmap",
 			data: map[string]string{"panic": "1"}, code: 500, message: "panic: runtime error: index out of range",
 		},
 	} {
@@ -196,7 +196,7 @@ func TestAWrongTypeIsLeftToTheSchema(t *testing.T) {
 	for _, validated := range []bool{true, false} {
 		h := typed{admission.WithDefaulter(scheme.Scheme, nothing{}).Handler, &corev1.Pod{}, admission.NewDecoder(scheme.Scheme), validated}
 		got := h.Handle(t.Context(), wrong)
-		require.Equal(t, validated, got.Allowed, "without a validation it would be stored if the schema lets it pass")
+		require.Equal(t, validated, got.Allowed, "without validation it would be stored if the schema allows it")
 		require.Empty(t, got.Patches)
 	}
 }
@@ -205,13 +205,13 @@ func TestRegisterRejects(t *testing.T) {
 	t.Parallel()
 	m := newManager()
 	nothing := Registration[*corev1.ConfigMap]{Object: &corev1.ConfigMap{}}
-	require.ErrorContains(t, Register(m, nothing), "of ConfigMap: there is none")
-	require.False(t, taken(m.server, ConvertPath))
+	require.ErrorContains(t, Register(m, nothing), "of ConfigMap: it has none")
+	require.False(t, isRegistered(m.server, ConvertPath))
 
 	validated := nothing
 	validated.Validator = kind{}
 	require.NoError(t, Register(m, validated))
-	require.ErrorContains(t, Register(m, validated), "path /validate-configmap is taken")
+	require.ErrorContains(t, Register(m, validated), "path /validate-configmap is already taken")
 
 	broken := nothing
 	broken.Converter = func(*runtime.Scheme) (conversion.Converter, error) { return nil, errors.New("no spoke") }
@@ -258,7 +258,7 @@ func TestDecisionsAreLoggedWithoutObjects(t *testing.T) {
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 1})
 	ctx := logr.NewContext(t.Context(), log)
 	decide := func(r admission.Response) {
-		logged{admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return r })}.Handle(ctx,
+		loggingHandler{admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return r })}.Handle(ctx,
 			admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Kind: metav1.GroupVersionKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "settings",
 				Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: []byte(`{"data":{"password":"x"}}`)},
@@ -283,6 +283,6 @@ func TestNewWarnings(t *testing.T) {
 	t.Parallel()
 	now := admission.Warnings{"a", "b"}
 	require.Equal(t, admission.Warnings{"b"}, NewWarnings(now, admission.Warnings{"a", "c"}))
-	require.Equal(t, admission.Warnings{"a", "b"}, now, "what is given is not changed")
+	require.Equal(t, admission.Warnings{"a", "b"}, now, "the given object is not modified")
 	require.Empty(t, NewWarnings(now, now))
 }

@@ -35,7 +35,7 @@ func TestOnlyObjectsThatAreAdmittedAreToldOf(t *testing.T) {
 	}{
 		{name: "a new object", req: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw("a", "")}, want: []string{"-> a"}},
 		{name: "a change", req: admissionv1.AdmissionRequest{Operation: admissionv1.Update, OldObject: raw("b", ""), Object: raw("a", "")}, want: []string{"b -> a"}},
-		{name: "one that is refused", req: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw("a", "yes")}},
+		{name: "a rejected object", req: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw("a", "yes")}},
 		{name: "a dry run", req: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw("a", ""), DryRun: new(true)}},
 		{name: "a deletion", req: admissionv1.AdmissionRequest{Operation: admissionv1.Delete, OldObject: raw("a", "")}},
 	} {

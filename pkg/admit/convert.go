@@ -19,37 +19,37 @@ import (
 // refusals is the maximum size of a refusal: a larger response contains objects and is not inspected.
 const refusals = 1 << 16
 
-// fielded makes the error about an object that can't be decoded name the field. An object in another version than the stored one is converted
+// fieldNaming makes the error about an object that can't be decoded name the field. An object in another version than the stored one is converted
 // before the schema is checked, and an error from decoding a quantity, a time or an int-or-string names no field.
-type fielded struct {
+type fieldNaming struct {
 	http.Handler
 
 	decoder *conversion.Decoder
 }
 
 // ServeHTTP implements http.Handler.
-func (f fielded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f fieldNaming) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(w, "read the request: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	f.Handler.ServeHTTP(&refusal{ResponseWriter: w, of: f, body: body}, r)
+	f.Handler.ServeHTTP(&refusal{ResponseWriter: w, handler: f, body: body}, r)
 }
 
 // refusal captures a response, which the handler writes in a single call.
 type refusal struct {
 	http.ResponseWriter
 
-	of   fielded
-	body []byte
+	handler fieldNaming
+	body    []byte
 }
 
 // Write implements io.Writer.
 func (w *refusal) Write(answer []byte) (int, error) {
 	if len(answer) <= refusals {
-		if better := w.of.name(w.body, answer); better != nil {
+		if better := w.handler.namedField(w.body, answer); better != nil {
 			if _, err := w.ResponseWriter.Write(better); err != nil {
 				return 0, err
 			}
@@ -59,15 +59,15 @@ func (w *refusal) Write(answer []byte) (int, error) {
 	return w.ResponseWriter.Write(answer)
 }
 
-// name returns a response that names a field; nil if the given one is just as good.
-func (f fielded) name(request, answer []byte) []byte {
+// namedField returns a response that names a field; nil if the given one is just as good.
+func (f fieldNaming) namedField(request, answer []byte) []byte {
 	var asked, review apiextensionsv1.ConversionReview
 	if json.Unmarshal(answer, &review) != nil || review.Response == nil || review.Response.Result.Status != metav1.StatusFailure ||
 		json.Unmarshal(request, &asked) != nil || asked.Request == nil {
 		return nil
 	}
 	for _, o := range asked.Request.Objects {
-		path, err := f.wrong(o)
+		path, err := f.firstInvalid(o)
 		if err == nil {
 			continue
 		}
@@ -81,8 +81,8 @@ func (f fielded) name(request, answer []byte) []byte {
 	return nil
 }
 
-// wrong returns the first field of an object that can't be decoded, and why; nil if all can be.
-func (f fielded) wrong(o runtime.RawExtension) (*field.Path, error) {
+// firstInvalid returns the first field of an object that can't be decoded, and why; nil if all can be.
+func (f fieldNaming) firstInvalid(o runtime.RawExtension) (*field.Path, error) {
 	var whole map[string]any
 	if err := json.Unmarshal(o.Raw, &whole); err != nil {
 		return nil, err
@@ -106,19 +106,19 @@ func (f fielded) wrong(o runtime.RawExtension) (*field.Path, error) {
 
 // narrow returns the field within a value that can't be decoded, by decoding each of its fields separately, along with the error.
 func narrow(path *field.Path, value any, failed error, read func(any) error) (*field.Path, error) {
-	switch of := value.(type) {
+	switch node := value.(type) {
 	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(of)) {
+		for _, key := range slices.Sorted(maps.Keys(node)) {
 			within := func(value any) error { return read(map[string]any{key: value}) }
-			if err := within(of[key]); err != nil {
-				return narrow(path.Child(key), of[key], err, within)
+			if err := within(node[key]); err != nil {
+				return narrow(path.Child(key), node[key], err, within)
 			}
 		}
 	case []any:
-		for i := range of {
+		for i := range node {
 			within := func(value any) error { return read([]any{value}) }
-			if err := within(of[i]); err != nil {
-				return narrow(path.Index(i), of[i], err, within)
+			if err := within(node[i]); err != nil {
+				return narrow(path.Index(i), node[i], err, within)
 			}
 		}
 	}

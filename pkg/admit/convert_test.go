@@ -20,17 +20,17 @@ import (
 type kinds struct {
 	manager
 
-	of *runtime.Scheme
+	scheme *runtime.Scheme
 }
 
-func (k kinds) GetScheme() *runtime.Scheme { return k.of }
+func (k kinds) GetScheme() *runtime.Scheme { return k.scheme }
 
 // converted returns the response to a request to convert objects to v1beta1.
 func converted(t *testing.T, version string, objects ...string) apiextensionsv1.ConversionResponse {
 	t.Helper()
 	m := kinds{newManager(), runtime.NewScheme()}
-	require.NoError(t, appsv1alpha1.AddToScheme(m.of))
-	require.NoError(t, appsv1beta1.AddToScheme(m.of))
+	require.NoError(t, appsv1alpha1.AddToScheme(m.scheme))
+	require.NoError(t, appsv1beta1.AddToScheme(m.scheme))
 	require.NoError(t, Register(m, Registration[*appsv1beta1.CloneSet]{
 		Object: &appsv1beta1.CloneSet{}, Converter: conversion.NewHubSpokeConverter(&appsv1beta1.CloneSet{},
 			conversion.NewSpokeConverter(&appsv1alpha1.CloneSet{}, appsv1alpha1.CloneSetFromHub, appsv1alpha1.CloneSetToHub)),
@@ -65,7 +65,7 @@ func TestAnObjectThatCanNotBeConvertedNamesTheField(t *testing.T) {
 		{"a number", `"spec":{"replicas":"three"}`, "spec.replicas: "},
 		{"a list", `"spec":{"template":{"spec":{"containers":{"name":"a"}}}}`, "spec.template.spec.containers"},
 		{"the first of two", `"spec":{"minReadySeconds":"a","replicas":"b"}`, "spec.minReadySeconds: "},
-		{"an object that is none", `"spec":[]`, "spec: "},
+		{"an invalid object", `"spec":[]`, "spec: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -81,5 +81,5 @@ func TestAnObjectThatCanNotBeConvertedNamesTheField(t *testing.T) {
 
 	got = converted(t, "v1", good)
 	require.Equal(t, "Failure", got.Result.Status)
-	require.Contains(t, got.Result.Message, "v1", "what is wrong with the request is said as before")
+	require.Contains(t, got.Result.Message, "v1", "faults of the request itself are reported as before")
 }

@@ -19,9 +19,9 @@ func TestThePageHasEveryGate(t *testing.T) {
 		stage := map[string]string{string(featuregate.Alpha): "Alpha", string(featuregate.Beta): "Beta"}[string(spec.PreRelease)]
 		want[string(f)] = map[bool]string{true: "on", false: "off"}[spec.Default] + " | " + stage
 	}
-	for name, was := range former() {
+	for name, gate := range unservedGates() {
 		want[name] = "no choice"
-		if was.missing != "" {
+		if gate.missing != "" {
 			want[name] = "not served yet"
 		}
 	}

@@ -247,16 +247,16 @@ var _ pflag.Value = (*Gates)(nil)
 
 // New returns the gates of a program, with their defaults. It returns an error for a gate without a stage in this package.
 func New(read ...featuregate.Feature) (*Gates, error) {
-	known, of := specs(), map[featuregate.Feature]featuregate.FeatureSpec{}
+	known, wanted := specs(), map[featuregate.Feature]featuregate.FeatureSpec{}
 	for _, f := range read {
 		spec, ok := known[f]
 		if !ok {
 			return nil, fmt.Errorf("feature gate %s has no stage", f)
 		}
-		of[f] = spec
+		wanted[f] = spec
 	}
 	gate := featuregate.NewFeatureGate()
-	if err := gate.Add(of); err != nil {
+	if err := gate.Add(wanted); err != nil {
 		return nil, fmt.Errorf("add feature gates: %w", err)
 	}
 	return &Gates{gate: gate}, nil
@@ -273,7 +273,7 @@ func (g *Gates) Notes() []string { return slices.Clone(g.notes) }
 
 // AddFlags binds g to the flag --feature-gates.
 func (g *Gates) AddFlags(f *pflag.FlagSet) {
-	f.Var(g, "feature-gates", "Name=true or Name=false, by commas:\n"+strings.Join(g.Known(), "\n"))
+	f.Var(g, "feature-gates", "Comma-separated Name=true or Name=false:\n"+strings.Join(g.Known(), "\n"))
 }
 
 // Set implements pflag.Value. An unknown name and a value that is not a bool are errors. Gates of OpenKruise that this version doesn't have are
@@ -283,23 +283,23 @@ func (g *Gates) Set(text string) error {
 	for item := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(item), "=")
 		name = strings.TrimSpace(name)
-		was, ok := former()[name]
+		known, ok := unservedGates()[name]
 		if _, served := g.gate.GetAll()[featuregate.Feature(name)]; served || !ok {
 			rest = append(rest, item)
 			continue
 		}
 		on, err := strconv.ParseBool(strings.TrimSpace(value))
 		if err != nil {
-			return fmt.Errorf("feature gate %s: value %q is no bool: give %s=true or %s=false", name, value, name, name)
+			return fmt.Errorf("feature gate %s: value %q is not a bool: set %s=true or %s=false", name, value, name, name)
 		}
-		why := was.settled
-		if was.missing != "" {
-			why = was.missing + " not served yet"
+		why := known.settled
+		if known.missing != "" {
+			why = known.missing + " not served yet"
 		}
 		g.notes = append(g.notes, fmt.Sprintf("feature gate %s=%t has no effect: %s", name, on, why))
 	}
 	if err := g.gate.Set(strings.Join(rest, ",")); err != nil {
-		return fmt.Errorf("%w; known are: %s", err, strings.Join(g.Known(), ", "))
+		return fmt.Errorf("%w; known gates: %s", err, strings.Join(g.Known(), ", "))
 	}
 	return nil
 }

@@ -15,19 +15,19 @@ func TestGates(t *testing.T) {
 		on   bool
 		want string
 	}{
-		{name: "a gate is at its default when nothing is said"},
+		{name: "a gate is at its default when it is not set"},
 		{name: "a gate is set by name", set: "TemplateNoDefaults=true", on: true},
-		{name: "spaces around a name are fine", set: " TemplateNoDefaults = true ", on: true},
+		{name: "spaces around a name are ignored", set: " TemplateNoDefaults = true ", on: true},
 		{name: "a whole stage is set at once", set: "AllAlpha=true", on: true},
-		{name: "a gate's own value wins over its stage's", set: "AllAlpha=true,TemplateNoDefaults=false"},
-		{name: "a gate beside a former one is set", set: "KruiseDaemon=false,TemplateNoDefaults=true", on: true},
-		{name: "an unknown gate is refused with the known ones", set: "NoSuchGate=true", want: "unrecognized feature gate: NoSuchGate; known are: AllAlpha"},
-		{name: "a gate that this program does not read is refused", set: "CloneSetShortHash=true", want: "unrecognized feature gate: CloneSetShortHash"},
-		{name: "a name differs by case", set: "templatenodefaults=true", want: "unrecognized feature gate"},
-		{name: "a value must be there", set: "TemplateNoDefaults", want: "missing bool value"},
+		{name: "a gate's own value takes precedence over its stage's", set: "AllAlpha=true,TemplateNoDefaults=false"},
+		{name: "a gate of OpenKruise beside a served one is set", set: "KruiseDaemon=false,TemplateNoDefaults=true", on: true},
+		{name: "an unknown gate is rejected with the list of known ones", set: "NoSuchGate=true", want: "unrecognized feature gate: NoSuchGate; known gates: AllAlpha"},
+		{name: "a gate that this program doesn't read is rejected", set: "CloneSetShortHash=true", want: "unrecognized feature gate: CloneSetShortHash"},
+		{name: "names are case-sensitive", set: "templatenodefaults=true", want: "unrecognized feature gate"},
+		{name: "a value is required", set: "TemplateNoDefaults", want: "missing bool value"},
 		{name: "a value must be a bool", set: "TemplateNoDefaults=maybe", want: "invalid value"},
 		{name: "a gate of OpenKruise that is not served is accepted", set: "EnableExternalCerts=true,TemplateNoDefaults=true", on: true},
-		{name: "a former gate needs a bool too", set: "KruiseDaemon=off!", want: `feature gate KruiseDaemon: value "off!" is no bool`},
+		{name: "a gate of OpenKruise needs a bool, too", set: "KruiseDaemon=off!", want: `feature gate KruiseDaemon: value "off!" is not a bool`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +46,7 @@ func TestGates(t *testing.T) {
 
 func TestEveryFormerGateIsAcceptedWithANote(t *testing.T) {
 	t.Parallel()
-	for name := range former() {
+	for name := range unservedGates() {
 		for _, value := range []string{"true", "false"} {
 			g, err := New(TemplateNoDefaults)
 			require.NoError(t, err)
@@ -65,19 +65,19 @@ func TestNotesSayWhyAGateHasNoEffect(t *testing.T) {
 	require.True(t, g.Enabled(CloneSetShortHash))
 	require.Equal(t, []string{
 		"feature gate KruisePodReadinessGate=false has no effect: a readiness gate in all pods is not served yet",
-		"feature gate EnableExternalCerts=true has no effect: --webhook-external-cert has a certificate from outside used, and the chart's externalCerts.secretName",
-		"feature gate ForceDeleteTimeoutExpectationGate=true has no effect: after --expectation-timeout pods are always read from the apiserver, and nothing stays stuck",
-		"feature gate CloneSetEventHandlerOptimization=false has no effect: every event of a pod is looked at, and a reconcile without work writes nothing",
+		"feature gate EnableExternalCerts=true has no effect: --webhook-external-cert and the chart's externalCerts.secretName select an external certificate",
+		"feature gate ForceDeleteTimeoutExpectationGate=true has no effect: after --expectation-timeout, pods are always read from the apiserver, so nothing stays stuck",
+		"feature gate CloneSetEventHandlerOptimization=false has no effect: all pod events are handled, and a reconcile without work writes nothing",
 	}, g.Notes())
 }
 
 func TestNoGateIsBothServedAndFormer(t *testing.T) {
 	t.Parallel()
 	for f := range specs() {
-		require.NotContains(t, former(), string(f))
+		require.NotContains(t, unservedGates(), string(f))
 	}
-	for name, was := range former() {
-		require.NotEqual(t, was.settled == "", was.missing == "", name)
+	for name, gate := range unservedGates() {
+		require.NotEqual(t, gate.settled == "", gate.missing == "", name)
 	}
 }
 

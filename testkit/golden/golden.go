@@ -22,5 +22,5 @@ func Equal(tb testing.TB, name, got string) {
 	}
 	want, err := os.ReadFile(file) //nolint:gosec // The test names the file.
 	require.NoError(tb, err)
-	require.Empty(tb, cmp.Diff(string(want), got), "run the test with -update if this is meant")
+	require.Empty(tb, cmp.Diff(string(want), got), "run the test with -update if this is intended")
 }

@@ -35,16 +35,16 @@ func TestReadRequests(t *testing.T) {
 		reads     []Write
 		err       string
 	}{
-		{name: "an empty log has none"},
-		{name: "reads and watches are apart from writes", log: patch + scale + read + watch, want: []Write{patched, scaled}, reads: []Write{listed, watched}},
-		{name: "the moment itself counts, what was before does not", log: patch + scale, since: scaled.At, want: []Write{scaled}},
-		{name: "a review is a question", log: patch + asked, want: []Write{patched}, reads: []Write{{
+		{name: "an empty log has no writes"},
+		{name: "reads and watches are counted separately from writes", log: patch + scale + read + watch, want: []Write{patched, scaled}, reads: []Write{listed, watched}},
+		{name: "the given moment counts, earlier ones don't", log: patch + scale, since: scaled.At, want: []Write{scaled}},
+		{name: "a review is not a write", log: patch + asked, want: []Write{patched}, reads: []Write{{
 			At: testTime().Add(2 * time.Second), Verb: "create", Resource: "selfsubjectrulesreviews.authorization.k8s.io",
 		}}},
-		{name: "so it is with reads", log: read + patch, since: listed.At.Add(1)},
-		{name: "what came in before does not, whenever it was answered", log: patch + late + scale, since: testTime(), want: []Write{patched, scaled}},
-		{name: "a line that is still being written waits", log: patch + scale[:40], want: []Write{patched}},
-		{name: "a line that is no event is an error", log: patch + "panic\n", err: `parse "panic\n"`},
+		{name: "so do reads", log: read + patch, since: listed.At.Add(1)},
+		{name: "earlier requests don't count, whenever they were answered", log: patch + late + scale, since: testTime(), want: []Write{patched, scaled}},
+		{name: "an incomplete line waits", log: patch + scale[:40], want: []Write{patched}},
+		{name: "an invalid line is an error", log: patch + "panic\n", err: `parse "panic\n"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +61,7 @@ func TestReadRequests(t *testing.T) {
 		})
 	}
 
-	t.Run("a log that grows is read on from where it ended, also within a line", func(t *testing.T) {
+	t.Run("a growing log is read from the last position, even within a line", func(t *testing.T) {
 		t.Parallel()
 		log := &auditLog{file: filepath.Join(t.TempDir(), "audit.log")}
 		for _, step := range []struct {
@@ -81,7 +81,7 @@ func TestReadRequests(t *testing.T) {
 		require.NoError(t, later.skip())
 		got, err := later.since(time.Time{})
 		require.NoError(t, err)
-		require.Empty(t, got.writes, "what was logged before is left out")
+		require.Empty(t, got.writes, "earlier entries are left out")
 	})
 }
 

@@ -30,11 +30,11 @@ func TestSourceKeyFollowsWhatTheProgramsAreMadeOf(t *testing.T) {
 	first := key()
 	require.Equal(t, first, key())
 	put("kube/cmd/README.md", "text")
-	require.Equal(t, first, key(), "prose does not count")
+	require.Equal(t, first, key(), "documents don't count")
 	put("kube/cmd/main_test.go", "package main")
 	require.Equal(t, first, key(), "nor do tests")
 	put("kube/other/main.go", "package main")
-	require.Equal(t, first, key(), "nor what another folder of programs is made of")
+	require.Equal(t, first, key(), "nor does another folder of programs")
 
 	seen := map[string]string{first: "first"}
 	for _, change := range []struct{ name, file, text string }{
@@ -48,7 +48,7 @@ func TestSourceKeyFollowsWhatTheProgramsAreMadeOf(t *testing.T) {
 		seen[k] = change.name
 	}
 	_, err := sourceKey(root, "kube/gone")
-	require.ErrorContains(t, err, "hash kube/gone", "a source that is missing is no empty source")
+	require.ErrorContains(t, err, "hash kube/gone", "a missing source differs from an empty one")
 }
 
 func TestTheRepositoryIsFoundFromWithinIt(t *testing.T) {
@@ -88,7 +88,7 @@ func TestABrokenBuildSaysWhyAndLeavesNoFolder(t *testing.T) {
 	err := clusterBundle("v1.36.3").build(t.Context(), root, dst, func(stage string) func(error) {
 		return func(err error) { stages = append(stages, stage+": "+strings.SplitN(err.Error(), "\n", 2)[0]) }
 	})
-	require.ErrorContains(t, err, "cmd/kube", "the compiler's words are in the error")
+	require.ErrorContains(t, err, "cmd/kube", "the error contains the compiler's message")
 	require.Equal(t, []string{"build Kubernetes, etcd, kwok and helm: build Kubernetes, etcd, kwok and helm: exit status 1"}, stages)
 	require.NoDirExists(t, dst)
 }
@@ -151,14 +151,14 @@ func TestARealNodesProgramsHaveAFolderOfTheirOwn(t *testing.T) {
 	require.Equal(t, []string{
 		"containerd", "containerd-shim-runc-v2", "ctr", "bridge", "host-local", "portmap",
 		"runc", "with cgo", "labnode", "labdns", "labimage",
-	}, built(), "nothing but runc needs a C compiler")
+	}, built(), "only runc needs a C compiler")
 	said, err := os.ReadFile(filepath.Join(dir, "said-labimage"))
 	require.NoError(t, err)
 	require.Equal(t, "build --set test --arch "+runtime.GOARCH+" --archives "+bin.Dir+".new\n", string(said))
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "gcc")))
 	again, err := NodeBinaries(t.Context(), nil)
-	require.NoError(t, err, "what is built needs no compiler")
+	require.NoError(t, err, "programs that were built need no compiler")
 	require.Equal(t, bin, again)
 	require.NoError(t, canBuildNodes(t.Context()))
 }
@@ -213,5 +213,5 @@ func TestABuildOfAnotherProcessIsWaitedForInAStageOfItsOwn(t *testing.T) {
 		return func(error) {}
 	})
 	require.NoError(t, err)
-	require.Empty(t, stages, "nothing is to be done")
+	require.Empty(t, stages, "nothing left to do")
 }

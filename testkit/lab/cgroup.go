@@ -123,8 +123,8 @@ func (h hierarchy) inNode() string { return filepath.Join(cgroupRoot, h.name) }
 
 func (h hierarchy) group(name string) string { return filepath.Join(h.dir, groupFolder, name) }
 
-// sufficient returns an error that says in one line what the machine's control groups lack for nodes.
-func sufficient(all []hierarchy) error {
+// missingControllers returns an error that says in one line what the machine's control groups lack for nodes.
+func missingControllers(all []hierarchy) error {
 	var have, elsewhere []string
 	for _, h := range all {
 		if err := unix.Access(h.dir, unix.W_OK); err != nil {
@@ -208,9 +208,9 @@ func makeGroups(all []hierarchy, name string) ([]string, error) {
 		var err error
 		switch {
 		case unified(all):
-			err = enableDown(h.dir, filepath.Dir(group))
+			err = enableControllers(h.dir, filepath.Dir(group))
 		case slices.Contains(strings.Split(h.options, ","), "cpuset"):
-			err = copyDown(h.dir, filepath.Dir(group), group)
+			err = copyCPUs(h.dir, filepath.Dir(group), group)
 		}
 		if err != nil {
 			return nil, err
@@ -220,14 +220,14 @@ func makeGroups(all []hierarchy, name string) ([]string, error) {
 	return out, nil
 }
 
-// enableDown delegates controllers from group to group (v2). The machine's root group may hold processes and delegate controllers at the same
+// enableControllers delegates controllers from group to group (v2). The machine's root group may hold processes and delegate controllers at the same
 // time. Any other group may not, such as the one that a container sees as the root.
-func enableDown(groups ...string) error {
+func enableControllers(groups ...string) error {
 	for _, g := range groups {
-		err := handOn(g)
+		err := delegateDown(g)
 		if errors.Is(err, unix.EBUSY) {
 			if err = vacate(g); err == nil {
-				err = handOn(g)
+				err = delegateDown(g)
 			}
 		}
 		if err != nil {
@@ -237,7 +237,7 @@ func enableDown(groups ...string) error {
 	return nil
 }
 
-func handOn(group string) error {
+func delegateDown(group string) error {
 	have, err := os.ReadFile(filepath.Join(group, controllersFile))
 	if err != nil {
 		return err
@@ -273,8 +273,8 @@ func vacate(group string) error {
 	return errors.New("it holds processes that stay there: run the lab on the machine itself")
 }
 
-// copyDown passes on CPUs and memory nodes: with v1 a new group has none.
-func copyDown(groups ...string) error {
+// copyCPUs passes on CPUs and memory nodes: with v1 a new group has none.
+func copyCPUs(groups ...string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		data, err := os.ReadFile(filepath.Join(groups[0], file))
 		for _, g := range groups[1:] {

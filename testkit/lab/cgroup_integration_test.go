@@ -53,7 +53,7 @@ func TestTheKernelHandsControllersOnBelowAGroupWithProcesses(t *testing.T) {
 	p := start(t, Command{Dir: t.TempDir(), Name: "sleep", Args: []string{"sleep", "300"}})
 	pid := strconv.Itoa(p.PID)
 	require.NoError(t, os.WriteFile(filepath.Join(inside.dir, procsFile), []byte(pid), 0))
-	require.ErrorIs(t, handOn(inside.dir), unix.EBUSY, "else there is nothing to mend")
+	require.ErrorIs(t, delegateDown(inside.dir), unix.EBUSY, "otherwise there is nothing to repair")
 
 	groups, err := makeGroups([]hierarchy{inside}, name)
 	require.NoError(t, err)

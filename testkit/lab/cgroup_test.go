@@ -23,14 +23,14 @@ func TestHierarchiesAreReadFromTheMounts(t *testing.T) {
 			want: []hierarchy{{dir: "/sys/fs/cgroup", v2: true}}, unified: true,
 		},
 		{
-			name: "version 2 at the root, and below it what a VPN has mounted for itself",
+			name: "version 2 at the root, and a mount of a VPN below it",
 			mountinfo: `30 24 0:26 / /sys/fs/cgroup rw - cgroup2 none rw
 31 30 0:27 / /sys/fs/cgroup/net_cls rw - cgroup none rw,net_cls
 `,
 			want: []hierarchy{{dir: "/sys/fs/cgroup", v2: true}}, unified: true,
 		},
 		{
-			name: "version 1, a folder for each controller, and version 2 beside",
+			name: "version 1, a folder for each controller, with version 2 beside it",
 			mountinfo: `30 24 0:26 / /sys/fs/cgroup rw - tmpfs none rw,mode=755
 31 30 0:27 / /sys/fs/cgroup/cpu rw,relatime - cgroup none rw,cpu
 32 30 0:28 / /sys/fs/cgroup/systemd rw,relatime - cgroup none rw,xattr,name=systemd
@@ -43,7 +43,7 @@ func TestHierarchiesAreReadFromTheMounts(t *testing.T) {
 			},
 		},
 		{
-			name: "version 1 as systemd mounts it, two controllers in one",
+			name: "version 1 as systemd mounts it, with two controllers in one",
 			mountinfo: `31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:10 master:2 - cgroup none rw,cpu,cpuacct,release_agent=/x
 31 30 0:28 / /sys/fs/cgroup/cpuset rw,relatime - cgroup none rw,cpuset,clone_children
 `,
@@ -53,13 +53,13 @@ func TestHierarchiesAreReadFromTheMounts(t *testing.T) {
 			},
 		},
 		{
-			name: "what is no controller among the options: labels of SELinux, a kernel's tuning",
+			name: "options that aren't controllers: SELinux labels, a kernel setting",
 			mountinfo: `31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup none rw,seclabel,cpu,favordynmods
 `,
 			want: []hierarchy{{dir: "/sys/fs/cgroup/cpu", name: "cpu", options: "cpu"}},
 		},
 		{
-			name: "version 2 of the first hour, hidden by version 1",
+			name: "version 2 that version 1 hides",
 			mountinfo: `30 24 0:26 / /sys/fs/cgroup rw - cgroup2 none rw
 40 30 0:30 / /sys/fs/cgroup rw - tmpfs none rw,mode=755
 41 40 0:31 / /sys/fs/cgroup/cpu rw - cgroup none rw,cpu
@@ -67,13 +67,13 @@ func TestHierarchiesAreReadFromTheMounts(t *testing.T) {
 			want: []hierarchy{{dir: "/sys/fs/cgroup/cpu", name: "cpu", options: "cpu"}},
 		},
 		{
-			name: "a mount over another counts once",
+			name: "a mount over another one counts once",
 			mountinfo: `30 24 0:26 / /sys/fs/cgroup rw - cgroup2 none rw
 40 30 0:26 / /sys/fs/cgroup rw - cgroup2 none rw
 `,
 			want: []hierarchy{{dir: "/sys/fs/cgroup", v2: true}}, unified: true,
 		},
-		{name: "mounts elsewhere, and lines that are cut off", mountinfo: "30 24 0:26 / /mnt/cgroup rw - cgroup2 none rw\n30 24\n30 24 0:26 / /sys/fs/cgroup rw - cgroup2\n"},
+		{name: "mounts elsewhere, and truncated lines", mountinfo: "30 24 0:26 / /mnt/cgroup rw - cgroup2 none rw\n30 24\n30 24 0:26 / /sys/fs/cgroup rw - cgroup2\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +103,7 @@ func TestANodeMountsWhatTheMachineHas(t *testing.T) {
 		{"mkdir", "/sys/fs/cgroup/init"},
 		{"join", "/sys/fs/cgroup/init"},
 		{"write", "/sys/fs/cgroup/cgroup.subtree_control", "+cpu +memory"},
-	}, delegate("cpu memory\n"), "with version 2 a group holds processes or hands on controllers, not both")
+	}, delegate("cpu memory\n"), "with version 2 a group holds processes or delegates controllers, not both")
 }
 
 // tree creates a folder with files, given by their paths.
@@ -142,17 +142,17 @@ func TestWhatNodesMissInControlGroupsIsOneLine(t *testing.T) {
 		all  []hierarchy
 		want string
 	}{
-		{name: "version 2 with all", all: []hierarchy{v2("", "cpuset cpu io memory hugetlb pids rdma misc")}},
-		{name: "version 2 that was handed on to a user, without all", all: []hierarchy{v2("", "memory pids")}, want: "control groups have no cpu: start the kernel with cgroup_enable=cpu, or hand it on to this container"},
-		{name: "version 1 with all", all: v1("cpu", "cpuset", "memory", "pids")},
-		{name: "version 1 with all, and version 2 with the rest", all: append(v1("cpu", "cpuset", "memory", "pids"), v2("unified", "hugetlb"))},
+		{name: "version 2 with all controllers", all: []hierarchy{v2("", "cpuset cpu io memory hugetlb pids rdma misc")}},
+		{name: "version 2 that was delegated to a user, without all controllers", all: []hierarchy{v2("", "memory pids")}, want: "control groups have no cpu: start the kernel with cgroup_enable=cpu, or hand it on to this container"},
+		{name: "version 1 with all controllers", all: v1("cpu", "cpuset", "memory", "pids")},
+		{name: "version 1 with all controllers, and version 2 with the rest", all: append(v1("cpu", "cpuset", "memory", "pids"), v2("unified", "hugetlb"))},
 		{name: "version 1 without memory, as on some small boards", all: v1("cpu", "cpuset", "pids"), want: "control groups have no memory: start the kernel with cgroup_enable=memory"},
 		{name: "version 2 has what version 1 lacks", all: append(v1("cpu", "cpuset", "pids"), v2("unified", "memory")), want: "control groups of version 1 have no memory, as those of version 2 have it: start the machine with version 2 alone"},
-		{name: "they cannot be written", all: []hierarchy{{dir: "/nowhere", v2: true}}, want: "/nowhere: no such file or directory (in a container, it has to be a privileged one)"},
+		{name: "they are not writable", all: []hierarchy{{dir: "/nowhere", v2: true}}, want: "/nowhere: no such file or directory (in a container, it has to be a privileged one)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			err := sufficient(tc.all)
+			err := missingControllers(tc.all)
 			if tc.want == "" {
 				require.NoError(t, err)
 				return
@@ -174,9 +174,9 @@ func TestANodeIsGivenTheControllersThatItUses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{filepath.Join(root, "flotilla-lab/7-node-2")}, groups)
 	require.DirExists(t, groups[0])
-	require.Equal(t, "+cpu +cpuset +memory +pids +hugetlb +io", read(t, root, subtreeFile), "one that is refused takes all along, so none is asked for in vain")
-	require.Equal(t, "+cpu +cpuset +memory +pids +io", read(t, root, groupFolder, subtreeFile), "what the group above has not got is not asked for")
-	require.NoFileExists(t, filepath.Join(groups[0], subtreeFile), "the node does that itself, when it has left this group")
+	require.Equal(t, "+cpu +cpuset +memory +pids +hugetlb +io", read(t, root, subtreeFile), "one rejected controller fails the whole write, so none is requested in vain")
+	require.Equal(t, "+cpu +cpuset +memory +pids +io", read(t, root, groupFolder, subtreeFile), "a controller that the parent group lacks is not requested")
+	require.NoFileExists(t, filepath.Join(groups[0], subtreeFile), "the node does that itself, after leaving this group")
 
 	n := drawn(t)
 	require.NoError(t, os.WriteFile(filepath.Join(root, groupFolder, subtreeFile), []byte("cpuset memory\n"), 0o600))
@@ -193,7 +193,7 @@ func TestANodeIsGivenTheControllersThatItUses(t *testing.T) {
 		{"mkdir", "/sys/fs/cgroup/init"},
 		{"join", "/sys/fs/cgroup/init"},
 		{"write", "/sys/fs/cgroup/cgroup.subtree_control", "+cpuset +memory"},
-	}, steps[:10], "it is in its group before that becomes the root, and out of it before the controllers go on")
+	}, steps[:10], "it is in its group before that becomes the root, and leaves it before controllers are delegated")
 
 	_, err = makeGroups([]hierarchy{{dir: t.TempDir(), v2: true}}, "7-node-2")
 	require.ErrorContains(t, err, "hand on the controllers of ")
@@ -217,7 +217,7 @@ func TestWithVersion1CPUsAreHandedOn(t *testing.T) {
 	require.Len(t, groups, 2)
 	require.Equal(t, "0-1\n", read(t, groups[0], "cpuset.cpus"))
 	require.Equal(t, "0\n", read(t, root, groupFolder, "cpuset.mems"))
-	require.NoFileExists(t, filepath.Join(unified, subtreeFile), "version 2 beside version 1 has nothing to hand on")
+	require.NoFileExists(t, filepath.Join(unified, subtreeFile), "version 2 beside version 1 has nothing to delegate")
 }
 
 func TestOnlyTheGroupsOfThatNameAreRemoved(t *testing.T) {
@@ -239,7 +239,7 @@ func TestOnlyTheGroupsOfThatNameAreRemoved(t *testing.T) {
 	c := &Cluster{network: 7}
 	require.NoError(t, removeGroups(t.Context(), all, c.nodeGroup(1)))
 	require.Equal(t, []string{"17-node-1", "7-node-10", "7-node-2"}, left())
-	require.DirExists(t, filepath.Join(root, groupFolder, "7-node-10/kubepods"), "a node that runs keeps even its empty groups")
+	require.DirExists(t, filepath.Join(root, groupFolder, "7-node-10/kubepods"), "a running node keeps even its empty groups")
 	require.NoError(t, removeGroups(t.Context(), all, c.network.groupPrefix()+"*"))
 	require.Equal(t, []string{"17-node-1"}, left())
 	require.NoError(t, removeGroups(t.Context(), all, "none"))

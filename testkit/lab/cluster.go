@@ -347,7 +347,7 @@ func down(ctx context.Context, dir string) error {
 		return err
 	}
 	if c, err := load(dir); err == nil { // Otherwise it never got far enough to have any.
-		if err := book.giveBack(slices.Collect(maps.Values(c.ports))...); err != nil {
+		if err := book.release(slices.Collect(maps.Values(c.ports))...); err != nil {
 			return err
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// made returns a cluster whose files exist and whose programs were never started.
-func made(t *testing.T, cfg Config) *Cluster {
+// newTestCluster returns a cluster whose files exist and whose programs were never started.
+func newTestCluster(t *testing.T, cfg Config) *Cluster {
 	t.Helper()
 	root := t.TempDir()
 	t.Setenv(cacheEnv, filepath.Join(root, "cache"))
@@ -28,7 +28,7 @@ func made(t *testing.T, cfg Config) *Cluster {
 }
 
 func TestAClusterIsFoundAgainWithItsPortsAndCertificates(t *testing.T) {
-	c := made(t, Config{Name: "east", Audit: true})
+	c := newTestCluster(t, Config{Name: "east", Audit: true})
 	require.Equal(t, filepath.Join(c.Dir, "audit.log"), c.AuditLog)
 	require.Equal(t, c.components(), c.Missing())
 
@@ -58,7 +58,7 @@ func TestAClusterIsFoundAgainWithItsPortsAndCertificates(t *testing.T) {
 }
 
 func TestDownEndsWhatEarlierProgramsStarted(t *testing.T) {
-	c := made(t, Config{Name: "east"})
+	c := newTestCluster(t, Config{Name: "east"})
 	manager, err := c.Start(Command{Name: "manager", Args: []string{"sleep", "300"}})
 	require.NoError(t, err)
 	server, err := c.Start(Command{Name: APIServer, Args: []string{"sleep", "300"}})
@@ -75,13 +75,13 @@ func TestDownEndsWhatEarlierProgramsStarted(t *testing.T) {
 }
 
 func TestAStartThatWasBrokenOffIsSweptAway(t *testing.T) {
-	c := made(t, Config{Name: "east"})
+	c := newTestCluster(t, Config{Name: "east"})
 	orphan, err := c.Start(Command{Name: Etcd, Args: []string{"sleep", "300"}})
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(c.path(clusterFile)))
 	all, err := List()
 	require.NoError(t, err)
-	require.Empty(t, all, "it never came to be")
+	require.Empty(t, all, "it was never created")
 
 	cfg, err := c.config.complete()
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestComponentsAndTheirFlags(t *testing.T) {
 		},
 		{name: "an apiserver with audit", cfg: Config{Name: "a", Audit: true}, component: APIServer, has: []string{"--audit-log-maxsize=100000"}},
 		{
-			name: "an apiserver alone, with a flag of the caller's", component: APIServer,
+			name: "an API server alone, with a flag of the caller", component: APIServer,
 			cfg: Config{Name: "a", ControlPlaneOnly: true, APIServerArgs: []string{"--v=4"}}, has: []string{"--disable-admission-plugins=ServiceAccount", "--v=4"},
 		},
 		{
@@ -121,15 +121,15 @@ func TestComponentsAndTheirFlags(t *testing.T) {
 			cfg: Config{Name: "a", FeatureGates: []string{"A=true"}}, has: []string{"--feature-gates=A=true"},
 		},
 		{
-			name: "a simulator has none of Kubernetes' gates", component: Simulator,
+			name: "a simulator has no feature gates of Kubernetes", component: Simulator,
 			cfg: Config{Name: "a", FeatureGates: []string{"A=true"}}, not: []string{"--feature-gates=A=true"},
 		},
 		{name: "a scheduler without feature gates", cfg: Config{Name: "a"}, component: Scheduler, not: []string{"--feature-gates="}},
-		{name: "a control plane only has no scheduler", cfg: Config{Name: "a", ControlPlaneOnly: true}, component: Scheduler, err: "has no component"},
-		{name: "a component that nobody knows", cfg: Config{Name: "a"}, component: "kubelet", err: `has no component "kubelet"`},
+		{name: "a control plane without a scheduler", cfg: Config{Name: "a", ControlPlaneOnly: true}, component: Scheduler, err: "has no component"},
+		{name: "an unknown component", cfg: Config{Name: "a"}, component: "kubelet", err: `has no component "kubelet"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := made(t, tc.cfg)
+			c := newTestCluster(t, tc.cfg)
 			args, err := c.args(tc.component)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
@@ -160,7 +160,7 @@ func TestNodesLieInTheirZonesAndTakeOrdinaryPods(t *testing.T) {
 }
 
 func TestASharedClusterIsPreparedOnceAndShowsNoEarlierWrites(t *testing.T) {
-	c := made(t, Config{Name: "east", Audit: true})
+	c := newTestCluster(t, Config{Name: "east", Audit: true})
 	require.NoError(t, os.WriteFile(c.path(sharedFile), nil, 0o600))
 	line := `{"verb":"create","requestReceivedTimestamp":"2026-11-01T12:00:00Z","objectRef":{"resource":"pods"}}` + "\n"
 	require.NoError(t, os.WriteFile(c.AuditLog, []byte(line), 0o600))

@@ -23,12 +23,12 @@ func TestConfigComplete(t *testing.T) {
 		{name: "a name that ends in a dash", cfg: Config{Name: "east-"}, want: `cluster name "east-"`},
 		{name: "a name in capitals", cfg: Config{Name: "East"}, want: `cluster name "East"`},
 		{name: "nodes", cfg: Config{Name: "east", Nodes: "kwok:5"}},
-		{name: "nodes of both sorts", cfg: Config{Name: "east", Nodes: "real:1,kwok:5"}},
+		{name: "nodes of both kinds", cfg: Config{Name: "east", Nodes: "real:1,kwok:5"}},
 		{name: "real nodes of a control plane only", cfg: Config{Name: "east", Nodes: "real:1", ControlPlaneOnly: true}, want: "has no nodes"},
 		{name: "nodes of a control plane only", cfg: Config{Name: "east", Nodes: "kwok:5", ControlPlaneOnly: true}, want: "has no nodes"},
 		{name: "26 zones", cfg: Config{Name: "east", Zones: 26}},
 		{name: "27 zones", cfg: Config{Name: "east", Zones: 27}, want: "zones must be 1 to 26, not 27"},
-		{name: "fewer than no zones", cfg: Config{Name: "east", Zones: -1}, want: "zones must be 1 to 26, not -1"},
+		{name: "a negative number of zones", cfg: Config{Name: "east", Zones: -1}, want: "zones must be 1 to 26, not -1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,17 +52,17 @@ func TestParseNodes(t *testing.T) {
 		want     NodeCount
 		err      string
 	}{
-		{name: "nothing is none", in: ""},
+		{name: "empty means no nodes", in: ""},
 		{name: "none", in: "kwok:0"},
 		{name: "ten", in: "kwok:10", want: NodeCount{Simulated: 10}},
 		{name: "real ones", in: "real:2", want: NodeCount{Real: 2}},
 		{name: "both sorts", in: "real:2,kwok:10", want: NodeCount{Simulated: 10, Real: 2}},
-		{name: "both sorts the other way round", in: "kwok:10,real:2", want: NodeCount{Simulated: 10, Real: 2}},
-		{name: "one sort twice", in: "real:2,real:1", err: "real is named twice"},
+		{name: "both kinds in the other order", in: "kwok:10,real:2", want: NodeCount{Simulated: 10, Real: 2}},
+		{name: "a kind twice", in: "real:2,real:1", err: "real is named twice"},
 		{name: "a comma with nothing after it", in: "real:2,", err: "use kwok:N"},
 		{name: "another sort", in: "docker:2", err: "use kwok:N"},
 		{name: "no number", in: "kwok", err: "N of kwok must be a number from 0 to 5000"},
-		{name: "fewer than none", in: "kwok:-1", err: "N of kwok must be a number from 0 to 5000"},
+		{name: "a negative number of nodes", in: "kwok:-1", err: "N of kwok must be a number from 0 to 5000"},
 		{name: "far too many", in: "kwok:5001", err: "N of kwok must be a number from 0 to 5000"},
 		{name: "far too many real ones", in: "real:51", err: "N of real must be a number from 0 to 50"},
 	} {

@@ -123,7 +123,7 @@ func (m machine) ruleAdd(ctx context.Context, c cut) error {
 }
 
 func (m machine) ruleDel(ctx context.Context, c cut) error {
-	return gone(m.ip(ctx, c.rule("del")))
+	return ignoreMissing(m.ip(ctx, c.rule("del")))
 }
 
 func (c cut) rule(verb string) string {

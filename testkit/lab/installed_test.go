@@ -63,30 +63,30 @@ func TestFittingProgramsOfTheMachineAreUsed(t *testing.T) {
 		built  []string
 	}{
 		{
-			name: "all of them, and nothing is built",
+			name: "all of them are used, and nothing is built",
 			note: planes + rest,
 		},
 		{
-			name:   "kubectl, kwok and helm are built where they are missing or do not fit",
+			name:   "kubectl, kwok and helm are built where they are missing or have the wrong version",
 			change: map[string]string{"path/kubectl": "", "path/kwok": "", "path/helm": says("version --short", "v3.19.0+g3d8990f")},
 			note: planes + " of DIR/path; building kubectl, kwok, helm: DIR/path/helm is 3.19.0, not 4.2; " +
 				"no kubectl, kwok in $KUBEBUILDER_ASSETS or the PATH",
 			built: []string{"kubectl", "kwok", "helm"},
 		},
 		{
-			name:   "the assets go before the PATH",
+			name:   "the assets take precedence over the PATH",
 			assets: "assets",
 			change: map[string]string{"assets/kube-apiserver": says("--version", "Kubernetes v1.36.2")},
 			note:   strings.Replace(planes, "3.6.6, kube-apiserver 1.36.0", "3.6.6 of DIR/path, kube-apiserver 1.36.2 of DIR/assets", 1) + rest,
 		},
 		{
-			name:   "the PATH stands in for assets that do not fit",
+			name:   "the PATH replaces assets of the wrong version",
 			assets: "assets",
 			change: map[string]string{"assets/kube-apiserver": says("--version", "Kubernetes v1.35.4")},
 			note:   planes + rest,
 		},
 		{
-			name: "what envtest has is not enough, and then none of it is used", assets: "assets",
+			name: "envtest's assets alone are not enough, so none of them is used", assets: "assets",
 			change: map[string]string{
 				"path/etcd": "", "path/kube-apiserver": "", "path/kube-controller-manager": "", "path/kube-scheduler": "",
 				"assets/etcd":           says("--version", "etcd Version: 3.6.6"),
@@ -117,13 +117,13 @@ func TestFittingProgramsOfTheMachineAreUsed(t *testing.T) {
 			built: []string{"kube", "helm"},
 		},
 		{
-			name: "assets that are no folder", assets: "gone",
+			name: "assets in a missing folder", assets: "gone",
 			change: map[string]string{"path/etcd": ""},
 			note:   none + "KUBEBUILDER_ASSETS=DIR/gone is not a folder; no etcd in $KUBEBUILDER_ASSETS or the PATH",
 			built:  []string{"kube", "helm"},
 		},
 		{
-			name: "assets with nothing in them", assets: "assets",
+			name: "assets in an empty folder", assets: "assets",
 			change: map[string]string{"path/etcd": "", "assets/README": "text"},
 			note:   none + "KUBEBUILDER_ASSETS=DIR/assets has no program of Kubernetes; no etcd in $KUBEBUILDER_ASSETS or the PATH",
 			built:  []string{"kube", "helm"},
@@ -150,7 +150,7 @@ func TestFittingProgramsOfTheMachineAreUsed(t *testing.T) {
 				require.Equal(t, c.built, built())
 			}
 			for _, p := range installables() {
-				require.FileExists(t, bin.Path(p.name), "from wherever it is")
+				require.FileExists(t, bin.Path(p.name), "from any directory")
 			}
 
 			again, err := InstalledBinaries(t.Context(), nil, func(string) {})
@@ -186,7 +186,7 @@ func TestAnInstalledProgramThatIsReplacedMakesAnotherFolder(t *testing.T) {
 	t.Setenv("PATH", first.Dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	third, err := InstalledBinaries(t.Context(), nil, func(string) {})
 	require.NoError(t, err)
-	require.Equal(t, second, third, "the lab's own folders in the PATH do not count")
+	require.Equal(t, second, third, "the lab's own folders in the PATH don't count")
 }
 
 func TestTestsRunWhatTheLabBuildsWhateverTheMachineHas(t *testing.T) {

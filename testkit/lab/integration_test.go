@@ -51,14 +51,14 @@ func (b bench) pod(t *testing.T, name, image string, change func(*corev1.Pod)) {
 	require.NoError(t, err)
 }
 
-// await returns the pod as soon as it is as wanted.
-func (b bench) await(t *testing.T, name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
+// await returns the pod as soon as it meets the condition.
+func (b bench) await(t *testing.T, name, what string, met func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
 	require.Eventually(t, func() bool {
 		var err error
 		pod, err = b.kube.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
-		return err == nil && is(pod)
+		return err == nil && met(pod)
 	}, 3*soon, tick, "pod %s never was %s", name, what)
 	return pod
 }
@@ -119,16 +119,16 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 		b.await(t, "edit", "unready", func(p *corev1.Pod) bool { return !ready(p) && !p.Status.ContainerStatuses[0].Ready })
 		after := b.await(t, "edit", "Ready again", ready)
 		require.Equal(t, before.UID, after.UID)
-		was, is := before.Status.ContainerStatuses[0], after.Status.ContainerStatuses[0]
-		require.Equal(t, "app:2", is.Image)
-		require.Equal(t, int32(1), is.RestartCount)
-		require.NotEqual(t, was.ImageID, is.ImageID)
-		require.NotEqual(t, was.ContainerID, is.ContainerID)
-		require.Equal(t, was.ContainerID, is.LastTerminationState.Terminated.ContainerID)
+		old, current := before.Status.ContainerStatuses[0], after.Status.ContainerStatuses[0]
+		require.Equal(t, "app:2", current.Image)
+		require.Equal(t, int32(1), current.RestartCount)
+		require.NotEqual(t, old.ImageID, current.ImageID)
+		require.NotEqual(t, old.ContainerID, current.ContainerID)
+		require.Equal(t, old.ContainerID, current.LastTerminationState.Terminated.ContainerID)
 		require.Equal(t, after.Generation, after.Status.ObservedGeneration)
 	})
 
-	t.Run("a bad image never starts, a good one after it does", func(t *testing.T) {
+	t.Run("a bad image never starts, and a good one after it does", func(t *testing.T) {
 		t.Parallel()
 		b.pod(t, "bad", "app:bad", nil)
 		b.await(t, "bad", "refused", waitingFor("ErrImagePull"))
@@ -160,7 +160,7 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 			patch := fmt.Appendf(nil, `{"status": {"conditions": [{"type": "example.com/open", "status": %q}]}}`, status)
 			_, err := b.kube.CoreV1().Pods("default").Patch(t.Context(), "gate", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 			require.NoError(t, err)
-			b.await(t, "gate", "as its gate", func(p *corev1.Pod) bool { return condition(p, corev1.PodReady) == status })
+			b.await(t, "gate", "like its gate", func(p *corev1.Pod) bool { return condition(p, corev1.PodReady) == status })
 		}
 	})
 
@@ -205,7 +205,7 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 		}, 3*soon, tick)
 	})
 
-	t.Run("annotations set the pace", func(t *testing.T) {
+	t.Run("annotations set the delays", func(t *testing.T) {
 		t.Parallel()
 		pace := func(what string) func(*corev1.Pod) {
 			return func(p *corev1.Pod) {
@@ -232,10 +232,10 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 		b.await(t, "start-delay", "bound only", func(p *corev1.Pod) bool { return p.Spec.NodeName != "" && p.Status.PodIP == "" })
 		b.await(t, "restart-delay", "about to start", waitingFor("ContainerCreating"))
 		b.await(t, "run-for", "Ready still", ready)
-		b.await(t, "stop-delay", "about to go", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+		b.await(t, "stop-delay", "about to terminate", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	})
 
-	t.Run("a start that is played again starts the pod again", func(t *testing.T) {
+	t.Run("a start that is repeated starts the pod again", func(t *testing.T) {
 		t.Parallel()
 		b.pod(t, "twice", "app:1", nil)
 		before := b.await(t, "twice", "Ready", ready)
@@ -254,7 +254,7 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 		require.Equal(t, corev1.PodRunning, after.Status.Phase)
 	})
 
-	t.Run("a deleted pod goes away", func(t *testing.T) {
+	t.Run("a deleted pod disappears", func(t *testing.T) {
 		t.Parallel()
 		b.pod(t, "gone", "app:1", nil)
 		b.await(t, "gone", "Ready", ready)
@@ -279,7 +279,7 @@ func TestAnAPIServerComesBackWithItsData(t *testing.T) {
 	require.Error(t, err)
 
 	require.NoError(t, b.StartComponent(t.Context(), APIServer))
-	require.NoError(t, b.StartComponent(t.Context(), APIServer), "twice is once")
+	require.NoError(t, b.StartComponent(t.Context(), APIServer), "a second call changes nothing")
 	got, err := b.kube.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, "42", got.Data["answer"])

@@ -116,7 +116,7 @@ func (m machine) leave(ctx context.Context, dir string) error {
 	return m.closeIfEmpty(ctx)
 }
 
-// sweep removes what is left of clusters that were not taken down: those whose folder is gone, and those of a test that was killed.
+// sweep removes what is left of clusters that were not taken down: clusters whose folder is gone, and clusters of a test that was killed.
 func (m machine) sweep(ctx context.Context, but string) error {
 	tenants, err := m.tenants()
 	if err != nil {
@@ -161,7 +161,7 @@ func (m machine) evict(ctx context.Context, t tenant) error {
 		}
 	}
 	for _, c := range t.network.hostDown() {
-		if err := gone(ipHere(ctx, c)); err != nil {
+		if err := ignoreMissing(ipHere(ctx, c)); err != nil {
 			return err
 		}
 	}
@@ -266,7 +266,7 @@ func choose(tenants []tenant, routes []netip.Prefix, dir string, had network) (n
 		return had, nil
 	}
 	for n := network(1); n <= maxNetworks; n++ {
-		if _, ok := taken[n]; !ok && !n.clashes(routes) {
+		if _, ok := taken[n]; !ok && !n.overlaps(routes) {
 			return n, nil
 		}
 	}
@@ -274,15 +274,15 @@ func choose(tenants []tenant, routes []netip.Prefix, dir string, had network) (n
 }
 
 func (m machine) raiseInotify() error {
-	was, err := os.ReadFile(inotifyFile)
+	limits, err := os.ReadFile(inotifyFile)
 	if err != nil {
 		return fmt.Errorf("raise fs.inotify.max_user_instances: %w", err)
 	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(was)))
+	n, err := strconv.Atoi(strings.TrimSpace(string(limits)))
 	if err != nil || n >= inotifyNeeded {
 		return err
 	}
-	if err := os.WriteFile(m.inotifyWas(), was, 0o600); err != nil {
+	if err := os.WriteFile(m.inotifyWas(), limits, 0o600); err != nil {
 		return fmt.Errorf("raise fs.inotify.max_user_instances: %w", err)
 	}
 	if err := os.WriteFile(inotifyFile, []byte(strconv.Itoa(inotifyNeeded)), 0); err != nil {
@@ -293,16 +293,16 @@ func (m machine) raiseInotify() error {
 
 // restoreInotify restores the setting, unless another program has changed it.
 func (m machine) restoreInotify() error {
-	was, err := os.ReadFile(m.inotifyWas())
+	saved, err := os.ReadFile(m.inotifyWas())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	var is []byte
+	var current []byte
 	if err == nil {
-		is, err = os.ReadFile(inotifyFile)
+		current, err = os.ReadFile(inotifyFile)
 	}
-	if err == nil && strings.TrimSpace(string(is)) == strconv.Itoa(inotifyNeeded) {
-		err = os.WriteFile(inotifyFile, was, 0)
+	if err == nil && strings.TrimSpace(string(current)) == strconv.Itoa(inotifyNeeded) {
+		err = os.WriteFile(inotifyFile, saved, 0)
 	}
 	if err != nil {
 		return fmt.Errorf("put back fs.inotify.max_user_instances: %w", err)

@@ -86,8 +86,8 @@ func (n network) hostDown() []string {
 	}
 }
 
-// plug returns the router's command that creates the cable to the i-th node, whose first process is pid.
-func (n network) plug(i, pid int) string {
+// linkCommand returns the router's command that creates the cable to the i-th node, whose first process is pid.
+func (n network) linkCommand(i, pid int) string {
 	return fmt.Sprintf("link add %s type veth peer name eth0 netns %d", n.link(i), pid)
 }
 
@@ -105,8 +105,8 @@ func (n network) nodeUp(i int) []string {
 // widest is the prefix length of a route that is too wide to show that the lab's networks are in use, such as a company's 10.0.0.0/8.
 const widest = 8
 
-// clashes reports whether routes overlap the network's address ranges.
-func (n network) clashes(routes []netip.Prefix) bool {
+// overlaps reports whether routes overlap the network's address ranges.
+func (n network) overlaps(routes []netip.Prefix) bool {
 	for _, ours := range []string{n.nodes(), n.pods()} {
 		p := netip.MustParsePrefix(ours)
 		if slices.ContainsFunc(routes, func(r netip.Prefix) bool { return r.Bits() > widest && r.Overlaps(p) }) {
@@ -205,7 +205,7 @@ func (m machine) routed() bool {
 }
 
 func (m machine) dropRouter(ctx context.Context) error {
-	if err := gone(ipHere(ctx, "link del "+hostLink)); err != nil {
+	if err := ignoreMissing(ipHere(ctx, "link del "+hostLink)); err != nil {
 		return err
 	}
 	for {
@@ -240,14 +240,14 @@ func ipBatch(cmd *exec.Cmd, commands []string) error {
 
 // connect creates the cable to a node, unless it exists, and routes to the node. An interrupted start may have left any part of this.
 func (m machine) connect(ctx context.Context, n network, i, pid int) error {
-	if err := m.ip(ctx, n.plug(i, pid)); err != nil && !strings.Contains(err.Error(), "File exists") {
+	if err := m.ip(ctx, n.linkCommand(i, pid)); err != nil && !strings.Contains(err.Error(), "File exists") {
 		return err
 	}
 	return m.ip(ctx, n.nodeUp(i)...)
 }
 
-// gone ignores errors that say that what was to be removed doesn't exist.
-func gone(err error) error {
+// ignoreMissing ignores errors that say that what was to be removed doesn't exist.
+func ignoreMissing(err error) error {
 	if err == nil || errors.Is(err, exec.ErrNotFound) {
 		return err
 	}

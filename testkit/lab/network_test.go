@@ -21,7 +21,7 @@ func TestNetworksDoNotOverlap(t *testing.T) {
 			require.True(t, pods.Overlaps(netip.MustParsePrefix(n.nodePods(i))))
 		}
 		require.True(t, nodes.Contains(netip.MustParseAddr(n.controlPlane())))
-		require.LessOrEqual(t, len(n.link(maxRealNodes)), 15, "the kernel allows no more")
+		require.LessOrEqual(t, len(n.link(maxRealNodes)), 15, "the kernel allows no longer names")
 		all = append(all, nodes, pods)
 	}
 	for _, other := range []string{HostAddress + "/32", routerAddress + "/32", serviceNetwork, podNetwork} {
@@ -50,17 +50,17 @@ func TestAClusterKeepsItsNetwork(t *testing.T) {
 		want    network
 		fails   string
 	}{
-		{name: "it has one", tenants: tenants, dir: "/c", had: 3, want: 3},
-		{name: "its start was broken off when it had one", tenants: tenants, dir: "/c", want: 3},
+		{name: "it has a network", tenants: tenants, dir: "/c", had: 3, want: 3},
+		{name: "its start was interrupted when it had one", tenants: tenants, dir: "/c", want: 3},
 		{name: "it is new, and gets the first free one", tenants: tenants, dir: "/b", want: 2},
-		{name: "the machine was started again, and it is the first that comes back", dir: "/c", had: 3, want: 3},
-		{name: "another has come since", tenants: tenants, dir: "/d", had: 3, fails: "the network of /d was given to /c"},
-		{name: "its own routes are no reason against it", tenants: tenants, routes: "10.129.3.0/24 dev tun0", dir: "/c", want: 3},
+		{name: "the machine was restarted, and it is the first that returns", dir: "/c", had: 3, want: 3},
+		{name: "another cluster has used it since", tenants: tenants, dir: "/d", had: 3, fails: "the network of /d was given to /c"},
+		{name: "its own routes don't prevent it", tenants: tenants, routes: "10.129.3.0/24 dev tun0", dir: "/c", want: 3},
 		{name: "the machine has routes to its nodes' addresses", tenants: tenants, routes: "10.129.2.128/25 dev tun0", dir: "/b", want: 4},
 		{name: "the machine has routes to its pods' addresses", tenants: tenants, routes: "blackhole 10.132.0.0/16\n10.134.7.7 via 10.0.0.1 dev tun0", dir: "/b", want: 5},
-		{name: "wide routes are for what has none of its own", tenants: tenants, routes: "default via 10.0.0.1 dev eth0\n10.0.0.0/8 dev tun0", dir: "/b", want: 2},
-		{name: "all are taken", tenants: all, dir: "/b", fails: "no network left: of 99, 99 have clusters with real nodes"},
-		{name: "the rest is the machine's", tenants: tenants, routes: "10.129.0.0/16 dev eth0", dir: "/b", fails: "of 99, 2 have clusters with real nodes, and routes of this machine lead to the rest"},
+		{name: "a default route has no effect", tenants: tenants, routes: "default via 10.0.0.1 dev eth0\n10.0.0.0/8 dev tun0", dir: "/b", want: 2},
+		{name: "all networks are in use", tenants: all, dir: "/b", fails: "no network left: of 99, 99 have clusters with real nodes"},
+		{name: "routes of the machine lead to the rest", tenants: tenants, routes: "10.129.0.0/16 dev eth0", dir: "/b", fails: "of 99, 2 have clusters with real nodes, and routes of this machine lead to the rest"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -87,7 +87,7 @@ func TestAStartThatWasBrokenOffHasNoRouter(t *testing.T) {
 	m := machine{dir: t.TempDir()}
 	require.False(t, m.routed())
 	require.NoError(t, os.WriteFile(m.netns(), nil, 0o600))
-	require.False(t, m.routed(), "the file was made, but holds no namespace")
+	require.False(t, m.routed(), "the file exists, but holds no namespace")
 }
 
 func TestWhatWasGoneIsToldFromWhatFailed(t *testing.T) {
@@ -99,10 +99,10 @@ func TestWhatWasGoneIsToldFromWhatFailed(t *testing.T) {
 		"RTNETLINK answers: Operation not permitted":           false,
 		"nsenter: reassociate to namespace 'ns/net' failed: x": false,
 	} {
-		require.Equal(t, want, gone(errors.New(name)) == nil, name)
+		require.Equal(t, want, ignoreMissing(errors.New(name)) == nil, name)
 	}
 	err := ipBatch(exec.CommandContext(t.Context(), "no-such-program"), []string{"link del x"})
-	require.ErrorIs(t, gone(err), exec.ErrNotFound, "that ip is not found does not mean that its object is not")
+	require.ErrorIs(t, ignoreMissing(err), exec.ErrNotFound, "a missing ip command doesn't mean that its object is missing")
 }
 
 func TestRemnantsAreToldFromClusters(t *testing.T) {
@@ -118,8 +118,8 @@ func TestRemnantsAreToldFromClusters(t *testing.T) {
 	}{
 		{name: "its folder is gone", tenant: tenant{Dir: idle + "/none"}, want: true},
 		{name: "its test was killed", tenant: tenant{Dir: ended, Tied: true}, want: true},
-		{name: "its processes were killed, but it is to come back", tenant: tenant{Dir: ended}},
-		{name: "its processes run", tenant: tenant{Dir: busy, Tied: true}},
+		{name: "its processes were killed, but it is to return", tenant: tenant{Dir: ended}},
+		{name: "its processes are running", tenant: tenant{Dir: busy, Tied: true}},
 		{name: "nothing was started yet", tenant: tenant{Dir: idle, Tied: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

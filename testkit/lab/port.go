@@ -38,7 +38,7 @@ func (b portBook) take(ctx context.Context, owner string, n int) ([]int, error) 
 	defer unlock()
 	ports := make([]int, 0, n)
 	for p := firstPort; p <= lastPort && len(ports) < n; p++ {
-		if b.owned(p) || !bindable(ctx, p) {
+		if b.isOwned(p) || !bindable(ctx, p) {
 			continue
 		}
 		if err := os.WriteFile(b.file(p), []byte(owner), 0o600); err != nil {
@@ -52,8 +52,8 @@ func (b portBook) take(ctx context.Context, owner string, n int) ([]int, error) 
 	return ports, nil
 }
 
-// giveBack frees ports. Ports that are already free are not an error.
-func (b portBook) giveBack(ports ...int) error {
+// release frees ports. Ports that are already free are not an error.
+func (b portBook) release(ports ...int) error {
 	for _, p := range ports {
 		if err := os.Remove(b.file(p)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("give back port %d: %w", p, err)
@@ -64,7 +64,7 @@ func (b portBook) giveBack(ports ...int) error {
 
 func (b portBook) file(port int) string { return filepath.Join(b.dir, strconv.Itoa(port)) }
 
-func (b portBook) owned(port int) bool {
+func (b portBook) isOwned(port int) bool {
 	owner, err := os.ReadFile(b.file(port))
 	return err == nil && exists(string(owner))
 }

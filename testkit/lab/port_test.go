@@ -29,11 +29,11 @@ func TestPortsAreTakenOnceAndAgainWhenTheirOwnerIsGone(t *testing.T) {
 	require.NotContains(t, first, second[0])
 	require.NotContains(t, first, second[1])
 
-	require.NoError(t, book.giveBack(first...))
-	require.NoError(t, book.giveBack(first...), "twice is once")
+	require.NoError(t, book.release(first...))
+	require.NoError(t, book.release(first...), "a second call changes nothing")
 	require.NoError(t, os.Remove(west)) // Removed manually: nothing gave its ports back.
 	for _, p := range append(first, second...) {
-		require.False(t, book.owned(p))
+		require.False(t, book.isOwned(p))
 	}
 }
 
@@ -43,7 +43,7 @@ func TestAPortThatSomeoneListensOnIsPassedOver(t *testing.T) {
 	book := portBook{dir: t.TempDir()}
 	free, err := book.take(t.Context(), t.TempDir(), 1)
 	require.NoError(t, err)
-	require.NoError(t, book.giveBack(free...))
+	require.NoError(t, book.release(free...))
 
 	l, err := lc.Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(free[0])))
 	require.NoError(t, err)

@@ -236,15 +236,15 @@ func (p *Process) forget() error {
 	return nil
 }
 
-// orEnd returns err, or if the process has ended, its last output, which is then the cause of err.
-func (p *Process) orEnd(err error) error {
+// orLastOutput returns err, or if the process has ended, its last output, which is then the cause of err.
+func (p *Process) orLastOutput(err error) error {
 	if err == nil || p.Alive() {
 		return err
 	}
-	return p.lastWords()
+	return p.lastOutput()
 }
 
-func (p *Process) lastWords() error {
+func (p *Process) lastOutput() error {
 	return fmt.Errorf("%s ended; its log %s says:\n%s", p.Name, p.Log, p.LogTail(logLines))
 }
 

@@ -30,10 +30,10 @@ func TestParseStat(t *testing.T) {
 	}{
 		{name: "a plain name", stat: "7 (etcd) S" + tail, want: stat{state: 'S', threads: 1, start: 4711}},
 		{name: "a name with blanks and parentheses", stat: "7 (a) R (b) Z" + tail, want: stat{state: 'Z', threads: 1, start: 4711}},
-		{name: "a number of threads that is none", stat: "7 (etcd) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 x 0 4711 8", fails: true},
-		{name: "a line that is cut off", stat: "7 (etcd) S 1 7 7", fails: true},
+		{name: "an invalid number of threads", stat: "7 (etcd) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 x 0 4711 8", fails: true},
+		{name: "a truncated line", stat: "7 (etcd) S 1 7 7", fails: true},
 		{name: "no name at all", stat: "7", fails: true},
-		{name: "a start that is no number", stat: "7 (etcd) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 x 8", fails: true},
+		{name: "an invalid start time", stat: "7 (etcd) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 x 8", fails: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +54,7 @@ func TestAProcessLivesAsLongAsAnyOfItsThreads(t *testing.T) {
 		{name: "it runs", stat: stat{state: 'R', threads: 3}, want: true},
 		{name: "it was stopped by a signal", stat: stat{state: 'T', threads: 1}, want: true},
 		{name: "its first thread has ended, others still hold its connections", stat: stat{state: 'Z', threads: 2}, want: true},
-		{name: "all have ended and nobody asked how", stat: stat{state: 'Z', threads: 1}},
+		{name: "all threads have ended, and no one has waited for it", stat: stat{state: 'Z', threads: 1}},
 		{name: "it is being removed", stat: stat{state: 'X'}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -77,12 +77,12 @@ func TestAFailureHasTheReasonOfAProcessThatEnded(t *testing.T) {
 	dir := t.TempDir()
 	failed := errors.New("no such process")
 	p := start(t, Command{Dir: dir, Name: "node-1", Args: []string{"sleep", "300"}})
-	require.NoError(t, p.orEnd(nil))
-	require.Equal(t, failed, p.orEnd(failed))
+	require.NoError(t, p.orLastOutput(nil))
+	require.Equal(t, failed, p.orLastOutput(failed))
 	ended := start(t, Command{Dir: dir, Name: "node-2", Args: []string{"sh", "-c", "echo out of groups; exit 1"}})
 	require.Eventually(t, func() bool { return !ended.Alive() }, soon, tick)
-	require.NoError(t, ended.orEnd(nil))
-	require.EqualError(t, ended.orEnd(failed), "node-2 ended; its log "+ended.Log+" says:\nout of groups")
+	require.NoError(t, ended.orLastOutput(nil))
+	require.EqualError(t, ended.orLastOutput(failed), "node-2 ended; its log "+ended.Log+" says:\nout of groups")
 }
 
 func TestProcessIsRecordedAndStopped(t *testing.T) {
@@ -92,7 +92,7 @@ func TestProcessIsRecordedAndStopped(t *testing.T) {
 	require.True(t, p.Alive())
 
 	_, err := StartProcess(Command{Dir: dir, Name: "a", Args: []string{"sleep", "300"}})
-	require.ErrorIs(t, err, ErrRunning, "the same name starts once")
+	require.ErrorIs(t, err, ErrRunning, "a name starts once")
 
 	found, err := FindProcess(dir, "a") // As another program would.
 	require.NoError(t, err)
@@ -101,8 +101,8 @@ func TestProcessIsRecordedAndStopped(t *testing.T) {
 	require.False(t, p.Alive())
 
 	_, err = FindProcess(dir, "a")
-	require.ErrorIs(t, err, os.ErrNotExist, "the record goes with the process")
-	require.NoError(t, p.Stop(t.Context(), soon), "to stop what is gone is success")
+	require.ErrorIs(t, err, os.ErrNotExist, "the record is removed with the process")
+	require.NoError(t, p.Stop(t.Context(), soon), "stopping a process that is gone succeeds")
 }
 
 func TestProcessKeepsItsLogAndGetsItsEnvironment(t *testing.T) {
@@ -114,7 +114,7 @@ func TestProcessKeepsItsLogAndGetsItsEnvironment(t *testing.T) {
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "log", "a.log"))
 	require.NoError(t, err)
-	require.Equal(t, strings.Repeat("me\n", 4), string(data), "both streams, of both runs")
+	require.Equal(t, strings.Repeat("me\n", 4), string(data), "both streams of both runs")
 	require.Equal(t, "me\nme", tail(filepath.Join(dir, "log", "a.log"), 2)) //nolint:dupword // Each line says the same.
 }
 

@@ -121,7 +121,7 @@ func (p *Printer) end(s stage, err error) {
 	p.showLive()
 }
 
-// Note prints a line between those of the stages.
+// Note prints a line between the lines of the stages.
 func (p *Printer) Note(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

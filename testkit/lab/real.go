@@ -69,11 +69,11 @@ func disk(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return holdsNodes(root)
+	return checkNodeFolder(root)
 }
 
-// holdsNodes returns an error that says in one line why a folder, which need not exist yet, can't hold the disks of nodes.
-func holdsNodes(dir string) error {
+// checkNodeFolder returns an error that says in one line why a folder, which need not exist yet, can't hold the disks of nodes.
+func checkNodeFolder(dir string) error {
 	for !exists(dir) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)
 	}
@@ -118,5 +118,5 @@ func controlGroups(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return sufficient(all)
+	return missingControllers(all)
 }

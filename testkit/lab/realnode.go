@@ -227,7 +227,7 @@ func (c *Cluster) startNode(ctx context.Context, i int, groups []hierarchy, ca *
 		p, err = n.boot(ctx, groups, ca)
 	}
 	if err == nil {
-		err = p.orEnd(thisMachine().connect(ctx, c.network, i, p.PID))
+		err = p.orLastOutput(thisMachine().connect(ctx, c.network, i, p.PID))
 	}
 	if err != nil {
 		return fmt.Errorf("cluster %s: start %s: %w", c.Name, n.name, err)
@@ -245,7 +245,7 @@ func (n realNode) boot(ctx context.Context, groups []hierarchy, ca *authority) (
 		return nil, err
 	}
 	// The cable disappears with its namespace, but perhaps not yet.
-	if err := gone(thisMachine().ip(ctx, "link del "+n.network.link(n.i))); err != nil {
+	if err := ignoreMissing(thisMachine().ip(ctx, "link del "+n.network.link(n.i))); err != nil {
 		return nil, err
 	}
 	join, err := makeGroups(groups, n.nodeGroup(n.i))

@@ -85,16 +85,16 @@ func fetch(t *testing.T, address string) (string, error) {
 	return string(body), err
 }
 
-// from gets a page from within a pod.
-func from(t *testing.T, p *corev1.Pod, address string) (string, error) {
+// fetchFrom gets a page from within a pod.
+func fetchFrom(t *testing.T, p *corev1.Pod, address string) (string, error) {
 	t.Helper()
 	return fetch(t, "http://"+p.Status.PodIP+":8080/get?url="+url.QueryEscape(address))
 }
 
-func reaches(t *testing.T, p *corev1.Pod, address string) {
+func requireReachable(t *testing.T, p *corev1.Pod, address string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(t2 *assert.CollectT) {
-		_, err := from(t, p, address)
+		_, err := fetchFrom(t, p, address)
 		assert.NoError(t2, err)
 	}, soon, 100*time.Millisecond, "%s from %s", address, p.Name)
 }
@@ -122,16 +122,16 @@ func TestPodsRunOnRealNodes(t *testing.T) {
 	b.service(t, "two", 80, 8080)
 
 	// These subtests run one after the other: each leaves both nodes as it found them.
-	t.Run("pods reach each other by Service and by name, themselves included", func(t *testing.T) {
+	t.Run("pods reach each other by Service and by name, including themselves", func(t *testing.T) {
 		for _, p := range []*corev1.Pod{one, two} {
 			for _, name := range []string{"one.default", "two.default", "two.default.svc.cluster.local"} {
-				reaches(t, p, "http://"+name+"/")
+				requireReachable(t, p, "http://"+name+"/")
 			}
-			reaches(t, p, "https://kubernetes.default.svc/readyz")
+			requireReachable(t, p, "https://kubernetes.default.svc/readyz")
 		}
 	})
 
-	t.Run("a changed image restarts that container alone", func(t *testing.T) {
+	t.Run("a changed image restarts only that container", func(t *testing.T) {
 		before := b.app(t, "pair", "node-1", func(p *corev1.Pod) {
 			other := p.Spec.Containers[0].DeepCopy()
 			other.Name, other.ReadinessProbe = "other", nil
@@ -145,7 +145,7 @@ func TestPodsRunOnRealNodes(t *testing.T) {
 		require.Equal(t, before.UID, after.UID)
 		require.Equal(t, before.Status.PodIP, after.Status.PodIP)
 		require.NotEqual(t, before.Status.ContainerStatuses[0].ImageID, after.Status.ContainerStatuses[0].ImageID)
-		require.Equal(t, before.Status.ContainerStatuses[1], after.Status.ContainerStatuses[1], "the other one went on")
+		require.Equal(t, before.Status.ContainerStatuses[1], after.Status.ContainerStatuses[1], "the other one kept running")
 		version, err := fetch(t, "http://"+after.Status.PodIP+":8080/")
 		require.NoError(t, err)
 		require.Equal(t, "2", version)
@@ -153,7 +153,7 @@ func TestPodsRunOnRealNodes(t *testing.T) {
 
 	t.Run("the apiserver calls a webhook at the pods of its Service", func(t *testing.T) { b.webhook(t) })
 
-	t.Run("kubelet comes back when it is killed, and its pods never notice", func(t *testing.T) {
+	t.Run("a killed kubelet returns, and its pods are not affected", func(t *testing.T) {
 		before := b.await(t, "one", "Ready", ready)
 		_, err := b.NodeExec(t.Context(), "node-1", nil, "sh", "-c", `for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = kubelet ] && kill -9 ${p#/proc/} && exit; done; exit 1`)
 		require.NoError(t, err)
@@ -162,36 +162,36 @@ func TestPodsRunOnRealNodes(t *testing.T) {
 		require.Equal(t, before.Status.ContainerStatuses, after.Status.ContainerStatuses)
 	})
 
-	t.Run("nodes that are cut off from each other are so for their pods", func(t *testing.T) {
+	t.Run("nodes that are cut off from each other are cut off for their pods, too", func(t *testing.T) {
 		a, z := Place{Cluster: b.Cluster, Node: "node-1"}, Place{Cluster: b.Cluster, Node: "node-2"}
 		require.NoError(t, Cut(t.Context(), a, z))
-		require.NoError(t, Cut(t.Context(), z, a), "twice is once")
-		_, err := from(t, one, "http://"+two.Status.PodIP+":8080/")
-		require.ErrorContains(t, err, "deadline exceeded", "silence, not refusal")
-		_, err = from(t, two, "http://"+one.Status.PodIP+":8080/")
+		require.NoError(t, Cut(t.Context(), z, a), "a second call changes nothing")
+		_, err := fetchFrom(t, one, "http://"+two.Status.PodIP+":8080/")
+		require.ErrorContains(t, err, "deadline exceeded", "a timeout, not a rejection")
+		_, err = fetchFrom(t, two, "http://"+one.Status.PodIP+":8080/")
 		require.Error(t, err)
-		reaches(t, one, "https://kubernetes.default.svc/readyz")
+		requireReachable(t, one, "https://kubernetes.default.svc/readyz")
 
 		require.NoError(t, Heal(t.Context(), z, a))
 		require.NoError(t, Heal(t.Context(), a, z))
-		reaches(t, one, "http://"+two.Status.PodIP+":8080/")
-		reaches(t, two, "http://"+one.Status.PodIP+":8080/")
+		requireReachable(t, one, "http://"+two.Status.PodIP+":8080/")
+		requireReachable(t, two, "http://"+one.Status.PodIP+":8080/")
 	})
 
-	t.Run("a node that is killed is missed, and comes back with its pods", func(t *testing.T) {
+	t.Run("a killed node is noticed, and returns with its pods", func(t *testing.T) {
 		before := b.await(t, "two", "Ready", ready)
 		require.NoError(t, b.KillNode(t.Context(), "node-2"))
-		require.NoError(t, b.KillNode(t.Context(), "node-2"), "twice is once")
+		require.NoError(t, b.KillNode(t.Context(), "node-2"), "a second call changes nothing")
 		require.Equal(t, []string{"node-2"}, b.Missing())
 		b.awaitNode(t, "node-2", false)
 		require.NoError(t, b.StartNode(t.Context(), "node-2"))
-		require.NoError(t, b.StartNode(t.Context(), "node-2"), "twice is once")
+		require.NoError(t, b.StartNode(t.Context(), "node-2"), "a second call changes nothing")
 		after := b.await(t, "two", "started again", func(p *corev1.Pod) bool { return ready(p) && p.Status.ContainerStatuses[0].RestartCount == 1 })
 		require.Equal(t, before.UID, after.UID)
-		reaches(t, one, "http://two/")
+		requireReachable(t, one, "http://two/")
 	})
 
-	t.Run("a node that is stopped comes back too", func(t *testing.T) {
+	t.Run("a stopped node returns, too", func(t *testing.T) {
 		require.NoError(t, b.StopNode(t.Context(), "node-2"))
 		require.NoError(t, b.StartNode(t.Context(), "node-2"))
 		b.await(t, "two", "started again", func(p *corev1.Pod) bool { return ready(p) && p.Status.ContainerStatuses[0].RestartCount == 2 })
@@ -229,7 +229,7 @@ func (b bench) webhook(t *testing.T) {
 	refused := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "refused-", Labels: map[string]string{"ask": "hook"}}}
 	require.EventuallyWithT(t, func(t2 *assert.CollectT) { // The apiserver applies it a moment later.
 		_, err := b.kube.CoreV1().ConfigMaps("default").Create(t.Context(), refused.DeepCopy(), metav1.CreateOptions{})
-		assert.ErrorContains(t2, err, "a pod said no")
+		assert.ErrorContains(t2, err, "the webhook rejected the request")
 	}, soon, 100*time.Millisecond)
 }
 
@@ -237,15 +237,15 @@ func TestAMemberIsCutOffFromTheHub(t *testing.T) {
 	RequireReal(t)
 	hub, member := newBench(t, Config{Nodes: "real:1"}), newReal(t, "real:1")
 	pod := member.app(t, "agent", "node-1", nil)
-	reaches(t, pod, hub.ServerURL+"/readyz")
+	requireReachable(t, pod, hub.ServerURL+"/readyz")
 
 	a, z := Place{Cluster: member.Cluster}, Place{Cluster: hub.Cluster}
 	require.NoError(t, Cut(t.Context(), a, z))
-	_, err := from(t, pod, hub.ServerURL+"/readyz")
+	_, err := fetchFrom(t, pod, hub.ServerURL+"/readyz")
 	require.ErrorContains(t, err, "deadline exceeded")
-	reaches(t, pod, "https://kubernetes.default.svc/readyz")
+	requireReachable(t, pod, "https://kubernetes.default.svc/readyz")
 	require.NoError(t, Heal(t.Context(), z, a))
-	reaches(t, pod, hub.ServerURL+"/readyz")
+	requireReachable(t, pod, hub.ServerURL+"/readyz")
 
 	// If a node's control plane doesn't hear from it, the node is lost.
 	node := Place{Cluster: member.Cluster, Node: "node-1"}
@@ -261,7 +261,7 @@ func TestRealNodesLeaveNothingBehind(t *testing.T) {
 		name string
 		harm func(t *testing.T, b bench)
 	}{
-		{name: "after a life in peace", harm: func(*testing.T, bench) {}},
+		{name: "after an undisturbed run", harm: func(*testing.T, bench) {}},
 		{name: "after everything was killed", harm: func(t *testing.T, b bench) {
 			t.Helper()
 			processes, err := b.Processes()

@@ -27,7 +27,7 @@ func drawn(t *testing.T) realNode {
 	require.NoError(t, err)
 	n := realNode{Cluster: c, i: 2, name: "node-2"}
 	require.NoError(t, n.write(ca))
-	require.NoError(t, n.write(ca), "twice is once")
+	require.NoError(t, n.write(ca), "a second call changes nothing")
 	return n
 }
 
@@ -66,7 +66,7 @@ func TestANodeIsDrawnUpInFull(t *testing.T) {
 	require.Contains(t, kubelet, "--node-labels=lab.flotilla.io/real=true,topology.kubernetes.io/zone=zone-b")
 	for _, s := range steps {
 		if s[0] == "cover" {
-			require.Contains(t, s, n.Dir, "what a node needs must not be covered")
+			require.Contains(t, s, n.Dir, "files that a node needs must not be covered")
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestOnlyNodesOfTheClusterAreKnown(t *testing.T) {
 	_, err = n.NodeExec(t.Context(), "node-2", nil, "true")
 	require.ErrorContains(t, err, "cluster east: node-2 does not run")
 	require.ErrorContains(t, n.StopNode(t.Context(), "kwok-1"), "no real node")
-	require.NoError(t, n.StopNode(t.Context(), "node-2"), "one that does not run is stopped")
+	require.NoError(t, n.StopNode(t.Context(), "node-2"), "a node that is not running is stopped")
 }
 
 func TestFlagsOfAClusterThatNodesReach(t *testing.T) {
@@ -100,7 +100,7 @@ func TestFlagsOfAClusterThatNodesReach(t *testing.T) {
 	require.Equal(t, []string{"/node-programs/labdns", "--kubeconfig=" + n.Cluster.path(dnsKubeconfig), "--listen=10.129.7.254:53"}, dns)
 	simulator, err := n.args(Simulator)
 	require.NoError(t, err)
-	require.Contains(t, simulator, "--node-lease-duration-seconds=20", "the controller manager waits no longer for simulated nodes than for real ones")
+	require.Contains(t, simulator, "--node-lease-duration-seconds=20", "the controller manager waits for simulated nodes no longer than for real ones")
 }
 
 func TestANodeThatWasReadyBeforeIsNotReadyYet(t *testing.T) {
@@ -111,9 +111,9 @@ func TestANodeThatWasReadyBeforeIsNotReadyYet(t *testing.T) {
 		conditions []corev1.NodeCondition
 		want       bool
 	}{
-		{name: "nothing was heard of it"},
-		{name: "its word is from before", conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Unix(999, 0)}}},
-		{name: "its word is from the same second", conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Unix(1000, 0)}}, want: true},
+		{name: "no heartbeat was received"},
+		{name: "its heartbeat is older", conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Unix(999, 0)}}},
+		{name: "its heartbeat is from the same second", conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Unix(1000, 0)}}, want: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

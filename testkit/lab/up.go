@@ -48,7 +48,7 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := holdsNodes(cfg.StateRoot); err != nil {
+		if err := checkNodeFolder(cfg.StateRoot); err != nil {
 			return nil, fmt.Errorf("%w: %w", errReal, err)
 		}
 	}
@@ -264,7 +264,7 @@ func (c *Cluster) await(ctx context.Context, needed []string, what string, done 
 				return false, err
 			}
 			if !p.Alive() {
-				return false, p.lastWords()
+				return false, p.lastOutput()
 			}
 		}
 		return false, nil

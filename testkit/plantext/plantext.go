@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // kinds are the kinds of steps for existing pods, in the order in which they are written.

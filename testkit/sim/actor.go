@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // Cluster returns the actors of an ordinary cluster with that many nodes.
@@ -53,7 +53,7 @@ func (s Scheduler) bind(w *World, pod *corev1.Pod) error {
 	if node := podset.Pinned(pod); node != "" {
 		bound := pod.DeepCopy()
 		bound.Spec.NodeName = node
-		return w.put("scheduler", "binding", bound)
+		return w.updateObject("scheduler", "binding", bound)
 	}
 	busy := map[string]int{}
 	for _, p := range All[*corev1.Pod](w) {
@@ -67,11 +67,11 @@ func (s Scheduler) bind(w *World, pod *corev1.Pod) error {
 	}
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName = best
-	return w.put("scheduler", "binding", bound)
+	return w.updateObject("scheduler", "binding", bound)
 }
 
-// put writes an object as a client without a cache.
-func (w *World) put(by, sub string, o client.Object) error {
+// updateObject writes an object as a client without a cache.
+func (w *World) updateObject(by, sub string, o client.Object) error {
 	kind, err := w.as(by).GroupVersionKindFor(o)
 	if err != nil {
 		return err
@@ -81,8 +81,8 @@ func (w *World) put(by, sub string, o client.Object) error {
 	return err
 }
 
-// erase deletes an object, with a grace period.
-func (w *World) erase(by string, o client.Object, grace *int64) error {
+// deleteObject deletes an object, with a grace period.
+func (w *World) deleteObject(by string, o client.Object, grace *int64) error {
 	kind, err := w.as(by).GroupVersionKindFor(o)
 	if err != nil {
 		return err
@@ -114,13 +114,13 @@ func (k Kubelet) Steps(w *World) []Step {
 		case pod.DeletionTimestamp == nil && podpatch.Ended(pod):
 		case pod.DeletionTimestamp != nil:
 			if grace := pod.DeletionGracePeriodSeconds; grace == nil || *grace > 0 {
-				out = append(out, Step{"", func(context.Context) error { return w.erase("kubelet", pod, new(int64(0))) }})
+				out = append(out, Step{"", func(context.Context) error { return w.deleteObject("kubelet", pod, new(int64(0))) }})
 			}
 		default:
 			next := k.run(w, pod)
 			if !apiequality.Semantic.DeepEqual(next.Status, pod.Status) || k.end(w, next) {
-				out = append(out, Step{"", func(context.Context) error { return w.put("kubelet", "status", next) }})
-			} else if endless(pod) {
+				out = append(out, Step{"", func(context.Context) error { return w.updateObject("kubelet", "status", next) }})
+			} else if restartsAlways(pod) {
 				w.settled[pod.UID] = pod.ResourceVersion
 			}
 		}
@@ -128,14 +128,14 @@ func (k Kubelet) Steps(w *World) []Step {
 	return out
 }
 
-// endless reports whether the containers of a pod are always restarted.
-func endless(pod *corev1.Pod) bool {
+// restartsAlways reports whether the containers of a pod are always restarted.
+func restartsAlways(pod *corev1.Pod) bool {
 	return pod.Spec.RestartPolicy == "" || pod.Spec.RestartPolicy == corev1.RestartPolicyAlways
 }
 
 // end finishes a running pod, and reports whether it did.
 func (k Kubelet) end(w *World, pod *corev1.Pod) bool {
-	if endless(pod) {
+	if restartsAlways(pod) {
 		return false
 	}
 	phase := corev1.PodSucceeded
@@ -165,14 +165,14 @@ func (k Kubelet) end(w *World, pod *corev1.Pod) bool {
 }
 
 // run returns the pod after its kubelet's next action.
-func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
-	pod := is.DeepCopy()
+func (k Kubelet) run(w *World, current *corev1.Pod) *corev1.Pod {
+	pod := current.DeepCopy()
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.ObservedGeneration = pod.Generation
 	allReady := true
 	statuses := make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
 	for i := range pod.Spec.Containers {
-		st := k.container(is, &pod.Spec.Containers[i])
+		st := k.container(current, &pod.Spec.Containers[i])
 		allReady = allReady && st.Ready
 		statuses = append(statuses, st)
 	}
@@ -182,7 +182,7 @@ func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
 		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
 			continue // It finished before the others started.
 		}
-		st := k.container(is, c)
+		st := k.container(current, c)
 		allReady = allReady && st.Ready
 		pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, st)
 	}
@@ -203,8 +203,8 @@ func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
 func (k Kubelet) container(pod *corev1.Pod, c *corev1.Container) corev1.ContainerStatus {
 	st := corev1.ContainerStatus{Name: c.Name}
 	known := false
-	if was := inplace.Status(pod, c.Name); was != nil {
-		st, known = *was, true
+	if status := inplace.Status(pod, c.Name); status != nil {
+		st, known = *status, true
 	}
 	switch {
 	case known && st.Image != c.Image && st.State.Running != nil:
@@ -252,7 +252,7 @@ func (NodeDaemon) Steps(w *World) []Step {
 				}
 			}
 			if !apiequality.Semantic.DeepEqual(next.Status, pod.Status) {
-				out = append(out, Step{"", func(context.Context) error { return w.put("node daemon", "status", next) }})
+				out = append(out, Step{"", func(context.Context) error { return w.updateObject("node daemon", "status", next) }})
 			}
 			if !done {
 				break
@@ -298,7 +298,7 @@ func (Collector) Steps(w *World) []Step {
 	w.each(func(kind schema.GroupVersionKind, o client.Object) {
 		switch {
 		case o.GetDeletionTimestamp() == nil && orphaned(o, uids):
-			out = append(out, Step{"", func(context.Context) error { return w.erase("collector", o, nil) }})
+			out = append(out, Step{"", func(context.Context) error { return w.deleteObject("collector", o, nil) }})
 		case o.GetDeletionTimestamp() == nil:
 		case slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents) && dependents[o.GetUID()] == 0:
 			out = append(out, w.unfinalize(o, metav1.FinalizerDeleteDependents))
@@ -333,7 +333,7 @@ func (w *World) unfinalize(o client.Object, finalizer string) Step {
 	return Step{"", func(context.Context) error {
 		next := copyOf(o)
 		next.SetFinalizers(slices.DeleteFunc(next.GetFinalizers(), func(f string) bool { return f == finalizer }))
-		return w.put("collector", "", next)
+		return w.updateObject("collector", "", next)
 	}}
 }
 
@@ -350,7 +350,7 @@ func LoseNode(name string, when func(*World) bool) Edit {
 	return Edit{Name: "lose " + name, When: when, Do: func(_ context.Context, w *World) error {
 		for _, pod := range All[*corev1.Pod](w) {
 			if pod.Spec.NodeName == name {
-				if err := w.erase("node lifecycle", pod, new(int64(0))); err != nil {
+				if err := w.deleteObject("node lifecycle", pod, new(int64(0))); err != nil {
 					return err
 				}
 			}
@@ -368,7 +368,7 @@ func EndPods(node string, when func(*World) bool) Edit {
 				pod.Status.Phase = corev1.PodFailed
 				setCondition(w.Now(), pod, corev1.PodReady, false)
 				setCondition(w.Now(), pod, corev1.ContainersReady, false)
-				if err := w.put("kubelet", "status", pod); err != nil {
+				if err := w.updateObject("kubelet", "status", pod); err != nil {
 					return err
 				}
 			}

@@ -24,7 +24,7 @@ func (s *store) apply(r *Request, before client.Object) (client.Object, error) {
 	live := ofKind(r.Kind)
 	switch {
 	case before != nil:
-		if err := s.current(Request{Verb: Apply, Kind: r.Kind, Key: r.Key}, before, want); err != nil {
+		if err := s.checkPreconditions(Request{Verb: Apply, Kind: r.Kind, Key: r.Key}, before, want); err != nil {
 			return nil, err
 		}
 		var err error
@@ -45,25 +45,25 @@ func (s *store) apply(r *Request, before client.Object) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	is, err := s.typed(r.Kind, after.(client.Object))
+	current, err := s.typed(r.Kind, after.(client.Object))
 	if err != nil {
 		return nil, err
 	}
-	timeless(is)
+	clearTimes(current)
 	if before != nil {
-		return s.update(*r, before, is)
+		return s.update(*r, before, current)
 	}
-	is.SetResourceVersion("") // It would be a precondition, but there is no object yet.
-	r.Object = is
-	_, is, err = s.create(r)
-	return is, err
+	current.SetResourceVersion("") // It would be a precondition, but there is no object yet.
+	r.Object = current
+	_, current, err = s.create(r)
+	return current, err
 }
 
 // manage records which fields a write other than an apply has changed, and who owns them. It does so only after the first apply: before that
 // no field can conflict.
-func (s *store) manage(r Request, before, is client.Object) (client.Object, error) {
-	if r.Verb == Apply || !applied(before) || !applied(is) {
-		return is, nil
+func (s *store) manage(r Request, before, current client.Object) (client.Object, error) {
+	if r.Verb == Apply || !applied(before) || !applied(current) {
+		return current, nil
 	}
 	managed, err := managerOf(r.Kind)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *store) manage(r Request, before, is client.Object) (client.Object, erro
 	if err != nil {
 		return nil, err
 	}
-	next, err := unstructuredOf(r.Kind, is)
+	next, err := unstructuredOf(r.Kind, current)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ func (s *store) manage(r Request, before, is client.Object) (client.Object, erro
 	if err != nil {
 		return nil, err
 	}
-	if is, err = s.typed(r.Kind, after.(client.Object)); err == nil {
-		timeless(is)
+	if current, err = s.typed(r.Kind, after.(client.Object)); err == nil {
+		clearTimes(current)
 	}
-	return is, err
+	return current, err
 }
 
 // applied reports whether the object was ever applied.
@@ -94,8 +94,8 @@ func applied(o client.Object) bool {
 	})
 }
 
-// timeless removes the times from managedFields, because they come from the real clock.
-func timeless(o client.Object) {
+// clearTimes removes the times from managedFields, because they come from the real clock.
+func clearTimes(o client.Object) {
 	entries := o.GetManagedFields()
 	for i := range entries {
 		entries[i].Time = nil

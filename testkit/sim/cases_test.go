@@ -35,7 +35,7 @@ func sharedCases() []sharedCase {
 			require.Equal(o, corev1.PodPending, pod.Status.Phase)
 			require.Empty(o, pod.Status.Message)
 		}},
-		{"a name is taken once", func(o on) {
+		{"a name is used once", func(o on) {
 			require.NoError(o, o.c.Create(o.Context(), podOf(o.name)))
 			require.True(o, apierrors.IsAlreadyExists(o.c.Create(o.Context(), podOf(o.name))))
 		}},
@@ -74,14 +74,14 @@ func sharedCases() []sharedCase {
 			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
 		}},
 		{"an apply creates, changes its own fields and removes those that it leaves out", func(o on) {
-			is := configApplied(o, map[string]any{"a": "1", "b": "1"})
-			require.NotEmpty(o, is.GetUID())
+			current := configApplied(o, map[string]any{"a": "1", "b": "1"})
+			require.NotEmpty(o, current.GetUID())
 			again := configApplied(o, map[string]any{"a": "1", "b": "1"})
-			require.Equal(o, is.GetResourceVersion(), again.GetResourceVersion(), "nothing changed")
-			is = configApplied(o, map[string]any{"a": "2"})
-			require.Equal(o, map[string]any{"a": "2"}, is.Object["data"])
+			require.Equal(o, current.GetResourceVersion(), again.GetResourceVersion(), "nothing changed")
+			current = configApplied(o, map[string]any{"a": "2"})
+			require.Equal(o, map[string]any{"a": "2"}, current.Object["data"])
 		}},
-		{"an apply of a field of another manager is a conflict, unless it is forced", func(o on) {
+		{"an apply of a field of another manager is a conflict unless forced", func(o on) {
 			configApplied(o, map[string]any{"a": "1"})
 			other := configOf(o.name, map[string]any{"a": "2", "b": "2"})
 			err := o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("two"))
@@ -93,8 +93,8 @@ func sharedCases() []sharedCase {
 			}}, status.Status().Details.Causes)
 			other = configOf(o.name, map[string]any{"a": "2", "b": "2"})
 			require.NoError(o, o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("two"), client.ForceOwnership))
-			is := configApplied(o, nil)
-			require.Equal(o, map[string]any{"a": "2", "b": "2"}, is.Object["data"], "the field is no longer the first manager's")
+			current := configApplied(o, nil)
+			require.Equal(o, map[string]any{"a": "2", "b": "2"}, current.Object["data"], "the field is no longer the first manager's")
 		}},
 		{"a field that an update changes is no longer the applier's", func(o on) {
 			configApplied(o, map[string]any{"a": "1"})
@@ -106,7 +106,7 @@ func sharedCases() []sharedCase {
 			err := o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(mine), client.FieldOwner("one"))
 			require.True(o, apierrors.IsConflict(err), "%v", err)
 		}},
-		{"an apply to another object than the UID and the version say is refused", func(o on) {
+		{"an apply to an object with another UID or version is rejected", func(o on) {
 			missing := configOf(o.name, nil)
 			missing.SetUID("00000000-0000-4000-8000-ffffffffffff")
 			err := o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(missing), client.FieldOwner("one"))
@@ -135,7 +135,7 @@ func sharedCases() []sharedCase {
 			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"uid":"another","labels":{"a":"1"}}}`)))
 			other := pod.DeepCopy()
 			other.UID = "another"
-			require.True(o, apierrors.IsConflict(o.c.Update(o.Context(), other)), "an update is refused with another error")
+			require.True(o, apierrors.IsConflict(o.c.Update(o.Context(), other)), "an update is rejected with another error")
 			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType,
 				fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q,"labels":{"a":"1"}}}`, pod.UID, pod.ResourceVersion)))
 		}},
@@ -145,7 +145,7 @@ func sharedCases() []sharedCase {
 			require.NoError(o, patch(o.T, o.c, pod, types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"app","image":"app:1"}]}}`))
 			require.Equal(o, version, pod.ResourceVersion)
 		}},
-		{"of a pod's spec only images change, and the generation counts them", func(o on) {
+		{"only images of a pod's spec change, and the generation counts them", func(o on) {
 			pod := made(o.T, o.c, podOf(o.name))
 			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"labels":{"a":"1"}}}`))
 			require.Equal(o, int64(1), pod.Generation)
@@ -193,7 +193,7 @@ func sharedCases() []sharedCase {
 				require.NoError(o, send(fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q}}`, pod.UID, pod.ResourceVersion)))
 			}
 		}},
-		{"ephemeral containers are added by their subresource only, and stay as they are", func(o on) {
+		{"ephemeral containers are only added by their subresource, and don't change", func(o on) {
 			pod := made(o.T, o.c, podOf(o.name))
 			one := `{"metadata":{"labels":{"a":"1"}},"spec":{"ephemeralContainers":[{"name":"debug","image":"app:1","terminationMessagePolicy":"File"}]}}`
 			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, pod, types.StrategicMergePatchType, one)))
@@ -215,7 +215,7 @@ func sharedCases() []sharedCase {
 				require.True(o, apierrors.IsInvalid(send(data)), data)
 			}
 		}},
-		{"a resize changes no labels", func(o on) {
+		{"a resize doesn't change labels", func(o on) {
 			pod := podOf(o.name)
 			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 			made(o.T, o.c, pod)
@@ -351,7 +351,7 @@ func sharedCases() []sharedCase {
 			require.Equal(o, []string{pvcProtection}, pvc.Finalizers)
 			require.Zero(o, pvc.Generation)
 		}},
-		{"a custom resource refuses updates without a version and strategic merge", func(o on) {
+		{"a custom resource rejects updates without a version, and strategic merge patches", func(o on) {
 			set := setOf(o.name)
 			require.NoError(o, o.c.Create(o.Context(), set))
 			require.Equal(o, int64(1), set.Generation)
@@ -364,7 +364,7 @@ func sharedCases() []sharedCase {
 			err := o.c.Patch(o.Context(), set, client.RawPatch(types.StrategicMergePatchType, []byte(`{}`)))
 			require.True(o, apierrors.IsUnsupportedMediaType(err), "%v", err)
 		}},
-		{"the status of a custom resource changes no labels, and ignores the UID", func(o on) {
+		{"the status of a custom resource doesn't change labels, and ignores the UID", func(o on) {
 			set := setOf(o.name)
 			require.NoError(o, o.c.Create(o.Context(), set))
 			require.NoError(o, o.c.Status().Patch(o.Context(), set, client.RawPatch(types.MergePatchType,
@@ -375,7 +375,7 @@ func sharedCases() []sharedCase {
 			require.Equal(o, int32(3), set.Status.Replicas)
 			require.Equal(o, int64(1), set.Generation)
 			require.NoError(o, o.c.Status().Patch(o.Context(), set, client.RawPatch(types.MergePatchType,
-				[]byte(`{"metadata":{"uid":"another"},"status":{"replicas":4}}`))), "the UID does not matter here")
+				[]byte(`{"metadata":{"uid":"another"},"status":{"replicas":4}}`))), "the UID doesn't matter here")
 			require.Equal(o, int32(4), set.Status.Replicas)
 			require.True(o, apierrors.IsConflict(o.c.Status().Patch(o.Context(), set, client.RawPatch(types.MergePatchType,
 				[]byte(`{"metadata":{"resourceVersion":"1"},"status":{"replicas":5}}`)))))

@@ -43,23 +43,23 @@ var _ client.Client = (*conn)(nil)
 // border separates the name of a cluster from a namespace: all clusters share one store.
 const border = "|"
 
-// inside returns the name under which the store keeps a namespace of the cluster.
-func (c *conn) inside(namespace string) string {
+// storeNamespace returns the name under which the store keeps a namespace of the cluster.
+func (c *conn) storeNamespace(namespace string) string {
 	if c.cluster == "" {
 		return namespace
 	}
 	return c.cluster + border + namespace
 }
 
-// seen returns a stored object as it appears in the cluster: the object itself, or a copy.
-func (c *conn) seen(is client.Object) client.Object {
+// inCluster returns a stored object as it appears in the cluster: the object itself, or a copy.
+func (c *conn) inCluster(current client.Object) client.Object {
 	if c.cluster == "" {
-		return is
+		return current
 	}
-	is = copyOf(is)
-	_, namespace := Place(is)
-	is.SetNamespace(namespace)
-	return is
+	current = copyOf(current)
+	_, namespace := Place(current)
+	current.SetNamespace(namespace)
+	return current
 }
 
 // Place returns the cluster of an object in the world, and its namespace there. The cluster of the first process is "".
@@ -72,7 +72,7 @@ func Place(o client.Object) (cluster, namespace string) {
 
 // At puts an object that doesn't exist yet into a cluster.
 func At(cluster string, o client.Object) client.Object {
-	o.SetNamespace((&conn{cluster: cluster}).inside(o.GetNamespace()))
+	o.SetNamespace((&conn{cluster: cluster}).storeNamespace(o.GetNamespace()))
 	return o
 }
 
@@ -85,30 +85,30 @@ func (c *conn) Get(_ context.Context, key client.ObjectKey, obj client.Object, _
 	if err != nil {
 		return err
 	}
-	is := objects[types.NamespacedName{Namespace: c.inside(key.Namespace), Name: key.Name}]
-	if is == nil {
+	current := objects[types.NamespacedName{Namespace: c.storeNamespace(key.Namespace), Name: key.Name}]
+	if current == nil {
 		return apierrors.NewNotFound(resourceOf(kind), key.Name)
 	}
-	is = c.seen(is)
+	current = c.inCluster(current)
 	if partial, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		*partial = *metadataOf(kind, is)
+		*partial = *metadataOf(kind, current)
 		return nil
 	}
-	return put(kind, obj, is)
+	return put(kind, obj, current)
 }
 
-// put copies is into the caller's object.
-func put(kind schema.GroupVersionKind, obj, is client.Object) error {
+// put copies a stored object into the caller's object.
+func put(kind schema.GroupVersionKind, obj, current client.Object) error {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
-		from, err := unstructuredOf(kind, is)
+		from, err := unstructuredOf(kind, current)
 		if err == nil {
 			*u = *from
 		}
 		return err
 	}
-	into, from := reflect.ValueOf(obj), reflect.ValueOf(is.DeepCopyObject())
+	into, from := reflect.ValueOf(obj), reflect.ValueOf(current.DeepCopyObject())
 	if into.Type() != from.Type() {
-		return fmt.Errorf("%T is not the type of %T in this simulator: %w", obj, is, errNotServed)
+		return fmt.Errorf("%T is not the type of %T in this simulator: %w", obj, current, errNotServed)
 	}
 	into.Elem().Set(from.Elem())
 	return nil
@@ -127,33 +127,33 @@ func (c *conn) List(_ context.Context, list client.ObjectList, opts ...client.Li
 		return err
 	}
 	var found []runtime.Object
-	for _, is := range inOrder(objects) {
-		if cluster, _ := Place(is); cluster != c.cluster {
+	for _, current := range inOrder(objects) {
+		if cluster, _ := Place(current); cluster != c.cluster {
 			continue
 		}
-		is = c.seen(is)
-		ok, err := c.selected(kind, is, &o)
+		current = c.inCluster(current)
+		ok, err := c.selected(kind, current, &o)
 		switch {
 		case err != nil:
 			return err
 		case !ok:
 		case o.UnsafeDisableDeepCopy != nil && *o.UnsafeDisableDeepCopy:
-			found = append(found, is)
+			found = append(found, current)
 		default:
-			found = append(found, is.DeepCopyObject())
+			found = append(found, current.DeepCopyObject())
 		}
 	}
 	if partial, ok := list.(*metav1.PartialObjectMetadataList); ok {
 		partial.Items = nil
-		for _, is := range found {
-			partial.Items = append(partial.Items, *metadataOf(kind, is.(client.Object)))
+		for _, current := range found {
+			partial.Items = append(partial.Items, *metadataOf(kind, current.(client.Object)))
 		}
 		return nil
 	}
 	if fields, ok := list.(*unstructured.UnstructuredList); ok {
 		fields.Items = nil
-		for _, is := range found {
-			u, err := unstructuredOf(kind, is.(client.Object))
+		for _, current := range found {
+			u, err := unstructuredOf(kind, current.(client.Object))
 			if err != nil {
 				return err
 			}
@@ -170,18 +170,18 @@ func metadataOf(kind schema.GroupVersionKind, o client.Object) *metav1.PartialOb
 	return out
 }
 
-func (c *conn) selected(kind schema.GroupVersionKind, is client.Object, o *client.ListOptions) (bool, error) {
-	if o.Namespace != "" && o.Namespace != is.GetNamespace() {
+func (c *conn) selected(kind schema.GroupVersionKind, current client.Object, o *client.ListOptions) (bool, error) {
+	if o.Namespace != "" && o.Namespace != current.GetNamespace() {
 		return false, nil
 	}
-	if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(is.GetLabels())) {
+	if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(current.GetLabels())) {
 		return false, nil
 	}
 	if o.FieldSelector == nil {
 		return true, nil
 	}
 	for _, req := range o.FieldSelector.Requirements() {
-		ok, err := c.match(kind, is, req.Field, req.Value)
+		ok, err := c.match(kind, current, req.Field, req.Value)
 		if err != nil || !ok {
 			return false, err
 		}
@@ -197,21 +197,21 @@ func (c *conn) write(r Request, obj client.Object, dryRun []string) error {
 	}
 	r.Kind, r.Key, r.DryRun = kind, client.ObjectKeyFromObject(obj), len(dryRun) > 0
 	if c.cluster != "" {
-		r.Key.Namespace = c.inside(r.Key.Namespace)
+		r.Key.Namespace = c.storeNamespace(r.Key.Namespace)
 		if r.Object != nil {
 			r.Object.SetNamespace(r.Key.Namespace)
 		}
 	}
-	is, err := c.send(r)
+	current, err := c.send(r)
 	if err != nil || r.Verb == Delete {
 		return err
 	}
-	is = c.seen(is)
+	current = c.inCluster(current)
 	if partial, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		*partial = *metadataOf(kind, is)
+		*partial = *metadataOf(kind, current)
 		return nil
 	}
-	return put(kind, obj, is)
+	return put(kind, obj, current)
 }
 
 func (c *conn) Create(_ context.Context, obj client.Object, opts ...client.CreateOption) error {
@@ -262,14 +262,14 @@ func (c *conn) Apply(_ context.Context, config runtime.ApplyConfiguration, opts 
 	}
 	var o client.ApplyOptions
 	o.ApplyOptions(opts)
-	is := ofKind(into.GetObjectKind().GroupVersionKind())
-	is.SetNamespace(into.GetNamespace())
-	is.SetName(into.GetName())
+	current := ofKind(into.GetObjectKind().GroupVersionKind())
+	current.SetNamespace(into.GetNamespace())
+	current.SetName(into.GetName())
 	r := Request{Verb: Apply, Data: data, Manager: o.FieldManager, Force: o.Force != nil && *o.Force}
-	if err := c.write(r, is, o.DryRun); err != nil {
+	if err := c.write(r, current, o.DryRun); err != nil {
 		return err
 	}
-	answer, err := json.Marshal(is)
+	answer, err := json.Marshal(current)
 	if err != nil {
 		return err
 	}

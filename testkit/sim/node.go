@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // Node returns an initial node, for worlds in which nodes are objects. Labels are pairs of key and value.
@@ -50,7 +50,7 @@ func (PodCollector) Steps(w *World) []Step {
 	for _, pod := range All[*corev1.Pod](w) {
 		if node := pod.Spec.NodeName; node != "" && Find[*corev1.Node](w, types.NamespacedName{Name: node}) == nil {
 			out = append(out, Step{"", func(context.Context) error {
-				return w.erase("pod collector", pod, new(int64(0)))
+				return w.deleteObject("pod collector", pod, new(int64(0)))
 			}})
 		}
 	}

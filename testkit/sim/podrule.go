@@ -8,9 +8,9 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // Edited returns the pod before and after a write of the controller, if the write changes what the pod's containers run.
@@ -28,12 +28,12 @@ func Once(wanted func(*World) string) Rule {
 		if !ok {
 			return nil
 		}
-		was, is := before.Labels[keys.ControllerRevisionHash], after.Labels[keys.ControllerRevisionHash]
-		if revision.Same(was, is) {
-			return fmt.Errorf("%s changed the spec, and the revision %s was there", c.Request, is)
+		old, current := before.Labels[keys.ControllerRevisionHash], after.Labels[keys.ControllerRevisionHash]
+		if revision.Same(old, current) {
+			return fmt.Errorf("%s changed the spec, and the revision %s was there", c.Request, current)
 		}
 		if name := wanted(w); !c.Late && name != "" && !podset.AtRevision(after, name) {
-			return fmt.Errorf("%s went to %s, which is not wanted", c.Request, is)
+			return fmt.Errorf("%s went to %s, which is not wanted", c.Request, current)
 		}
 		return nil
 	}}

@@ -53,12 +53,12 @@ type call struct {
 }
 
 // cached is an object in a cache, with a copy that serves to detect modifications.
-type cached struct{ given, is client.Object }
+type cached struct{ given, current client.Object }
 
 // untouched checks that the controller, which may read its cache without copying, has not modified the object.
 func (c cached) untouched() error {
-	if c.is != nil && !apiequality.Semantic.DeepEqual(c.given, c.is) {
-		return fmt.Errorf("the controller changed %T %s in its cache", c.is, c.is.GetName())
+	if c.current != nil && !apiequality.Semantic.DeepEqual(c.given, c.current) {
+		return fmt.Errorf("the controller changed %T %s in its cache", c.current, c.current.GetName())
 	}
 	return nil
 }
@@ -79,33 +79,33 @@ func (c *cache) objects() map[types.NamespacedName]client.Object {
 	return out
 }
 
-// put applies an event. It checks that an object leaving the cache was not modified.
-func (p *process) put(c *cache, e event) error {
+// cacheEvent applies an event. It checks that an object leaving the cache was not modified.
+func (p *process) cacheEvent(c *cache, e event) error {
 	key := client.ObjectKeyFromObject(e.object())
 	err := c.items[key].untouched()
-	if e.is == nil {
+	if e.current == nil {
 		delete(c.items, key)
 		return err
 	}
-	c.items[key] = p.cached(e.is)
+	c.items[key] = p.cached(e.current)
 	return err
 }
 
 // cached returns an object as the cache holds it.
-func (p *process) cached(is client.Object) cached {
-	given := p.stripped(is)
-	if given == is {
-		return cached{given: copyOf(is), is: is}
+func (p *process) cached(current client.Object) cached {
+	given := p.cacheView(current)
+	if given == current {
+		return cached{given: copyOf(current), current: current}
 	}
-	return cached{given: given, is: p.stripped(is)}
+	return cached{given: given, current: p.cacheView(current)}
 }
 
-// stripped returns a copy of a pod or node that has only the cache's fields. Other objects are returned as they are.
-func (p *process) stripped(is client.Object) client.Object {
+// cacheView returns a copy of a pod or node that has only the cache's fields. Other objects are returned as they are.
+func (p *process) cacheView(current client.Object) client.Object {
 	if p.kind.whole {
-		return is
+		return current
 	}
-	switch o := is.(type) {
+	switch o := current.(type) {
 	case *corev1.Pod:
 		o = o.DeepCopy()
 		p.kind.Fields.Strip(o)
@@ -115,12 +115,12 @@ func (p *process) stripped(is client.Object) client.Object {
 		p.kind.Fields.StripNode(o)
 		return o
 	}
-	return is
+	return current
 }
 
 // request is a request for a controller, which is given by its index in the process.
 type request struct {
-	of int
+	controller int
 	reconcile.Request
 }
 
@@ -141,7 +141,7 @@ type watching struct {
 	kind    Kind
 	primary schema.GroupVersionKind
 	owned   map[schema.GroupVersionKind]bool
-	mapped  map[schema.GroupVersionKind]func(w *World, was, is client.Object) []reconcile.Request
+	mapped  map[schema.GroupVersionKind]func(w *World, before, after client.Object) []reconcile.Request
 }
 
 // programOf returns the program of a process.
@@ -151,7 +151,7 @@ func programOf(k Kind) (program, error) {
 		one.Cluster = k.Cluster
 		c := watching{
 			kind: one, owned: map[schema.GroupVersionKind]bool{},
-			mapped: map[schema.GroupVersionKind]func(w *World, was, is client.Object) []reconcile.Request{},
+			mapped: map[schema.GroupVersionKind]func(w *World, before, after client.Object) []reconcile.Request{},
 		}
 		var err error
 		if c.primary, err = apiutil.GVKForObject(one.For, k.Scheme); err != nil {
@@ -210,7 +210,7 @@ func (w *World) start(ctx context.Context, i int) error {
 		return p.cache(kind).objects(), nil
 	}
 	live := func(kind schema.GroupVersionKind) (map[types.NamespacedName]client.Object, error) {
-		if err := p.ask(call{kind: kind}); err != nil {
+		if err := p.countCall(call{kind: kind}); err != nil {
 			return nil, err
 		}
 		return w.store.kinds[kind], nil
@@ -222,8 +222,8 @@ func (w *World) start(ctx context.Context, i int) error {
 			}
 		}
 		in := func(cluster string) (client.Client, client.Reader) {
-			return &conn{scheme: w.store.scheme, cluster: cluster, objects: read, match: p.match, send: p.send},
-				&conn{scheme: w.store.scheme, cluster: cluster, objects: live, match: liveFields, send: p.send}
+			return &conn{scheme: w.store.scheme, cluster: cluster, objects: read, match: p.match, send: p.performWrite},
+				&conn{scheme: w.store.scheme, cluster: cluster, objects: live, match: liveFields, send: p.performWrite}
 		}
 		cached, uncached := in(p.kind.Cluster)
 		reconciler, err := c.kind.New(Process{
@@ -266,7 +266,7 @@ func (p *process) resync() {
 }
 
 // IndexField registers an index for cache reads by field.
-func (p *process) IndexField(_ context.Context, o client.Object, field string, of client.IndexerFunc) error {
+func (p *process) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
 	kind, err := apiutil.GVKForObject(o, p.w.store.scheme)
 	if err != nil {
 		return err
@@ -274,16 +274,16 @@ func (p *process) IndexField(_ context.Context, o client.Object, field string, o
 	if p.indexes[kind] == nil {
 		p.indexes[kind] = map[string]client.IndexerFunc{}
 	}
-	p.indexes[kind][field] = of
+	p.indexes[kind][field] = extract
 	return nil
 }
 
 func (p *process) match(kind schema.GroupVersionKind, o client.Object, field, value string) (bool, error) {
-	of := p.indexes[kind][field]
-	if of == nil {
+	extract := p.indexes[kind][field]
+	if extract == nil {
 		return false, fmt.Errorf("list %s: no index %q", kind.Kind, field)
 	}
-	return slices.Contains(of(o), value), nil
+	return slices.Contains(extract(o), value), nil
 }
 
 // cache returns the cache of a kind. It is started on first use.
@@ -291,16 +291,16 @@ func (p *process) cache(kind schema.GroupVersionKind) *cache {
 	c := p.caches[kind]
 	if c == nil {
 		c = &cache{items: map[types.NamespacedName]cached{}}
-		for _, is := range p.w.store.kinds[kind] {
-			c.items[client.ObjectKeyFromObject(is)] = p.cached(is)
+		for _, current := range p.w.store.kinds[kind] {
+			c.items[client.ObjectKeyFromObject(current)] = p.cached(current)
 		}
 		p.caches[kind] = c
 	}
 	return c
 }
 
-// notice adds an event to those pending for the cache.
-func (p *process) notice(e event) {
+// queueEvent adds an event to those pending for the cache.
+func (p *process) queueEvent(e event) {
 	if c := p.caches[e.kind]; c != nil && !c.lost {
 		c.pending = append(c.pending, e)
 	}
@@ -318,40 +318,40 @@ func (p *process) deliver(kind schema.GroupVersionKind) error {
 	} else {
 		c.pending = c.pending[1:]
 	}
-	p.wake(e)
-	return p.put(c, e)
+	p.enqueueFor(e)
+	return p.cacheEvent(c, e)
 }
 
 // relist applies what has changed meanwhile, as one event for each object.
 func (p *process) relist(kind schema.GroupVersionKind, c *cache) error {
 	c.lost, c.pending = false, nil
-	was := c.objects()
+	before := c.objects()
 	var errs []error
-	for _, old := range inOrder(was) {
+	for _, old := range inOrder(before) {
 		if p.w.store.kinds[kind][client.ObjectKeyFromObject(old)] == nil {
 			e := event{kind: kind, old: old}
-			p.wake(e)
-			errs = append(errs, p.put(c, e))
+			p.enqueueFor(e)
+			errs = append(errs, p.cacheEvent(c, e))
 		}
 	}
-	for _, is := range p.w.store.all(kind) {
-		old := was[client.ObjectKeyFromObject(is)]
-		if old == nil || old.GetResourceVersion() != is.GetResourceVersion() {
-			e := event{kind: kind, old: old, is: is}
-			p.wake(e)
-			errs = append(errs, p.put(c, e))
+	for _, after := range p.w.store.all(kind) {
+		old := before[client.ObjectKeyFromObject(after)]
+		if old == nil || old.GetResourceVersion() != after.GetResourceVersion() {
+			e := event{kind: kind, old: old, current: after}
+			p.enqueueFor(e)
+			errs = append(errs, p.cacheEvent(c, e))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// wake enqueues the requests for an event.
-func (p *process) wake(e event) {
+// enqueueFor enqueues the requests for an event.
+func (p *process) enqueueFor(e event) {
 	for i, c := range p.controllers {
 		if to := c.mapped[e.kind]; to != nil {
-			p.addAll(i, to(p.w, p.stripped(e.old), p.stripped(e.is)))
+			p.addAll(i, to(p.w, p.cacheView(e.old), p.cacheView(e.current)))
 		}
-		for _, o := range []client.Object{e.old, e.is} {
+		for _, o := range []client.Object{e.old, e.current} {
 			if key, ok := c.requestFor(e.kind, o); ok {
 				p.add(request{i, reconcile.Request{NamespacedName: key}})
 			}
@@ -379,9 +379,9 @@ func (c watching) requestFor(kind schema.GroupVersionKind, o client.Object) (key
 	return types.NamespacedName{Namespace: namespace, Name: ref.Name}, err == nil && gv.Group == c.primary.Group
 }
 
-func (p *process) addAll(of int, all []reconcile.Request) {
+func (p *process) addAll(controller int, all []reconcile.Request) {
 	for _, r := range all {
-		p.add(request{of, r})
+		p.add(request{controller, r})
 	}
 }
 
@@ -391,8 +391,8 @@ func (p *process) add(r request) {
 	}
 }
 
-// ring enqueues the requests that are due.
-func (p *process) ring() {
+// enqueueDue enqueues the requests that are due.
+func (p *process) enqueueDue() {
 	now := p.w.clock.Now()
 	p.timers = slices.DeleteFunc(p.timers, func(t timer) bool {
 		if t.at.After(now) {
@@ -412,7 +412,7 @@ func (p *process) reconcile(ctx context.Context, i int) (err error) {
 			err = fmt.Errorf("reconcile %s panicked: %v\n%s", request.Request, r, debug.Stack())
 		}
 	}()
-	result, failed := p.reconcilers[request.of].Reconcile(ctx, request.Request)
+	result, failed := p.reconcilers[request.controller].Reconcile(ctx, request.Request)
 	if p.dead {
 		return nil
 	}
@@ -427,12 +427,12 @@ func (p *process) reconcile(ctx context.Context, i int) (err error) {
 		p.timers = append(p.timers, timer{at: at.Add(wait), request: request})
 	default:
 		delete(p.failures, request)
-		p.later(request, result)
+		p.requeue(request, result)
 	}
 	return nil
 }
 
-func (p *process) later(r request, result ctrl.Result) {
+func (p *process) requeue(r request, result ctrl.Result) {
 	if result.RequeueAfter > 0 {
 		p.timers = append(p.timers, timer{at: p.w.clock.Now().Add(result.RequeueAfter), request: r})
 	}
@@ -450,8 +450,8 @@ func (p *process) untouched() error {
 	return nil
 }
 
-// ask counts a call and returns the error of a fault for it, if any.
-func (p *process) ask(c call) error {
+// countCall counts a call and returns the error of a fault for it, if any.
+func (p *process) countCall(c call) error {
 	if p.dead {
 		return errDead
 	}
@@ -465,8 +465,8 @@ func (p *process) ask(c call) error {
 	return nil
 }
 
-// send performs a write of the controller, with the faults for it.
-func (p *process) send(r Request) (client.Object, error) {
+// performWrite performs a write of the controller, with the faults for it.
+func (p *process) performWrite(r Request) (client.Object, error) {
 	w := p.w
 	if p.dead {
 		return nil, errDead
@@ -502,7 +502,7 @@ func (p *process) send(r Request) (client.Object, error) {
 			}
 		default:
 			if f.Kind == Conflict && r.Verb != Create && r.Verb != Delete {
-				w.touch(r)
+				w.annotate(r)
 			}
 			done, err := f.Kind.answer(r.Key.Name, call{verb: r.Verb, kind: r.Kind})
 			do = do && done
@@ -511,10 +511,10 @@ func (p *process) send(r Request) (client.Object, error) {
 			}
 		}
 	}
-	var is client.Object
+	var current client.Object
 	if do {
 		var err error
-		is, err = w.apply(p.kind.name(), r, false)
+		current, err = w.apply(p.kind.name(), r, false)
 		if answer == nil {
 			answer = err
 		}
@@ -523,5 +523,5 @@ func (p *process) send(r Request) (client.Object, error) {
 		p.dead = true
 		return nil, errDead
 	}
-	return is, answer
+	return current, answer
 }

@@ -74,8 +74,8 @@ func AtMost[T client.Object](name string, counts func(*World, T) bool, most func
 				have++
 			}
 		}
-		for _, was := range w.changes {
-			if was.Late && was.Verb == Create {
+		for _, change := range w.changes {
+			if change.Late && change.Verb == Create {
 				limit++
 			}
 		}
@@ -111,13 +111,13 @@ func (f AtLeast[T]) Rule() Rule { return Rule{Name: f.Name, Write: f.check} }
 
 func (f AtLeast[T]) check(w *World, c Change) error {
 	limit := f.Least(w)
-	if limit <= 0 || c.Late || !f.took(w, c) || f.Free != nil && f.Free(w, c) {
+	if limit <= 0 || c.Late || !f.reduces(w, c) || f.Free != nil && f.Free(w, c) {
 		return nil
 	}
 	out := map[types.UID]int64{} // The version after that write.
-	for _, was := range w.changes {
-		if f.took(w, was) {
-			out[was.Before.GetUID()] = version(was.After)
+	for _, change := range w.changes {
+		if f.reduces(w, change) {
+			out[change.Before.GetUID()] = version(change.After)
 		}
 	}
 	known, seen := 0, true
@@ -136,15 +136,15 @@ func (f AtLeast[T]) check(w *World, c Change) error {
 	return nil
 }
 
-// took reports whether a write changed or deleted a good object.
-func (f AtLeast[T]) took(w *World, c Change) bool {
+// reduces reports whether a write changed or deleted a good object.
+func (f AtLeast[T]) reduces(w *World, c Change) bool {
 	if c.By != cmp.Or(f.By, controller) || c.Err != nil || c.Verb == Create || f.Verbs != nil && !slices.Contains(f.Verbs, c.Verb) {
 		return false
 	}
-	return f.good(w, c.Before) && (c.Verb == Delete || !f.good(w, c.After))
+	return f.counted(w, c.Before) && (c.Verb == Delete || !f.counted(w, c.After))
 }
 
-func (f AtLeast[T]) good(w *World, o client.Object) bool {
+func (f AtLeast[T]) counted(w *World, o client.Object) bool {
 	t, ok := o.(T)
 	return ok && f.Good(w, t)
 }

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
 var setKey = types.NamespacedName{Namespace: "shop", Name: "web"}
@@ -404,7 +404,7 @@ func TestProcessesAndClusters(t *testing.T) {
 	set := func(cluster, name string) client.Object {
 		return At(cluster, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}})
 	}
-	of := func(name, cluster string) Kind {
+	kindOf := func(name, cluster string) Kind {
 		return Kind{
 			Scheme: scheme, Name: name, Cluster: cluster, For: &appsv1.ReplicaSet{},
 			New: func(p Process) (reconcile.Reconciler, error) {
@@ -421,8 +421,8 @@ func TestProcessesAndClusters(t *testing.T) {
 			},
 		}
 	}
-	k := of("first", "")
-	k.Others = []Kind{of("second", "west")}
+	k := kindOf("first", "")
+	k.Others = []Kind{kindOf("second", "west")}
 	k.Summary = func(w *World) string {
 		var out []string
 		for _, c := range All[*corev1.ConfigMap](w) {

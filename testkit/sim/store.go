@@ -85,14 +85,14 @@ func (r Request) what() string {
 
 // event is a watch event. old is nil for a new object, is for a deleted one.
 type event struct {
-	kind    schema.GroupVersionKind
-	old, is client.Object
-	version int64
+	kind         schema.GroupVersionKind
+	old, current client.Object
+	version      int64
 }
 
 func (e event) object() client.Object {
-	if e.is != nil {
-		return e.is
+	if e.current != nil {
+		return e.current
 	}
 	return e.old
 }
@@ -108,7 +108,7 @@ type store struct {
 	// changed is called for each event.
 	changed func(event)
 	// admit may reject a write. Nil admits all. It gets the object to be stored, or nil for a deletion.
-	admit func(r Request, old, is client.Object) error
+	admit func(r Request, old, current client.Object) error
 	// furnish sets each field that a cache may drop in new pods.
 	furnish bool
 }
@@ -171,46 +171,46 @@ func (s *store) do(r Request) (before, after client.Object, err error) {
 	return before, after, err
 }
 
-func (s *store) allow(r Request, old, is client.Object) error {
+func (s *store) allow(r Request, old, current client.Object) error {
 	if s.admit == nil {
 		return nil
 	}
-	return s.admit(r, old, is)
+	return s.admit(r, old, current)
 }
 
 func (s *store) create(r *Request) (before, after client.Object, err error) {
-	is, err := s.typed(r.Kind, r.Object)
+	current, err := s.typed(r.Kind, r.Object)
 	if err != nil {
 		return nil, nil, err
 	}
-	if is.GetResourceVersion() != "" {
+	if current.GetResourceVersion() != "" {
 		return nil, nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
-	if is.GetName() == "" {
-		if is.GetGenerateName() == "" {
+	if current.GetName() == "" {
+		if current.GetGenerateName() == "" {
 			return nil, nil, apierrors.NewInvalid(r.Kind.GroupKind(), "", field.ErrorList{
 				field.Required(field.NewPath("metadata", "name"), "name or generateName is required"),
 			})
 		}
-		is.SetName(is.GetGenerateName() + draw(s.rng, 5))
+		current.SetName(current.GetGenerateName() + draw(s.rng, 5))
 	}
-	r.Key = client.ObjectKeyFromObject(is)
+	r.Key = client.ObjectKeyFromObject(current)
 	if before = s.kinds[r.Kind][r.Key]; before != nil {
 		return before, nil, apierrors.NewAlreadyExists(resourceOf(r.Kind), r.Key.Name)
 	}
 	s.serial++
-	is.SetUID(uidOf(s.serial))
-	is.SetCreationTimestamp(metav1.NewTime(s.clock.Now().Truncate(time.Second)))
-	is.SetDeletionTimestamp(nil)
-	is.SetDeletionGracePeriodSeconds(nil)
-	is.SetGeneration(0)
-	if part(is, "Spec").IsValid() && r.Kind.Kind != "PersistentVolumeClaim" {
-		is.SetGeneration(1)
+	current.SetUID(uidOf(s.serial))
+	current.SetCreationTimestamp(metav1.NewTime(s.clock.Now().Truncate(time.Second)))
+	current.SetDeletionTimestamp(nil)
+	current.SetDeletionGracePeriodSeconds(nil)
+	current.SetGeneration(0)
+	if part(current, "Spec").IsValid() && r.Kind.Kind != "PersistentVolumeClaim" {
+		current.SetGeneration(1)
 	}
-	if status := part(is, "Status"); status.IsValid() {
+	if status := part(current, "Status"); status.IsValid() {
 		status.SetZero()
 	}
-	switch o := is.(type) {
+	switch o := current.(type) {
 	case *corev1.Pod:
 		o.Status.Phase = corev1.PodPending
 		if s.furnish {
@@ -220,13 +220,13 @@ func (s *store) create(r *Request) (before, after client.Object, err error) {
 		o.Status.Phase = corev1.ClaimPending
 		o.Finalizers = append(o.Finalizers, pvcProtection)
 	}
-	if err := s.allow(*r, nil, is); err != nil {
+	if err := s.allow(*r, nil, current); err != nil {
 		return nil, nil, err
 	}
 	if !r.DryRun {
-		s.commit(r.Kind, nil, is)
+		s.commit(r.Kind, nil, current)
 	}
-	return nil, is, nil
+	return nil, current, nil
 }
 
 // draw returns a random suffix of a name.
@@ -239,47 +239,47 @@ func draw(rng *rand.Rand, length int) string {
 	return string(out)
 }
 
-// update replaces before with is, as far as the subresource allows.
-func (s *store) update(r Request, before, is client.Object) (client.Object, error) {
-	if err := s.current(r, before, is); err != nil {
+// update replaces before with after, as far as the subresource allows.
+func (s *store) update(r Request, before, after client.Object) (client.Object, error) {
+	if err := s.checkPreconditions(r, before, after); err != nil {
 		return nil, err
 	}
-	if err := restrict(r, before, is, s.clock.Now()); err != nil {
+	if err := restrict(r, before, after, s.clock.Now()); err != nil {
 		return nil, err
 	}
-	is.SetUID(before.GetUID())
-	is.SetCreationTimestamp(before.GetCreationTimestamp())
-	is.SetDeletionTimestamp(before.GetDeletionTimestamp())
-	is.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
-	is.SetGeneration(before.GetGeneration())
-	is.SetResourceVersion(before.GetResourceVersion())
+	after.SetUID(before.GetUID())
+	after.SetCreationTimestamp(before.GetCreationTimestamp())
+	after.SetDeletionTimestamp(before.GetDeletionTimestamp())
+	after.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
+	after.SetGeneration(before.GetGeneration())
+	after.SetResourceVersion(before.GetResourceVersion())
 	// A binding doesn't count as a change of the spec, as in kube 1.36.
-	if spec := part(is, "Spec"); r.Sub != "binding" && is.GetGeneration() > 0 && spec.IsValid() &&
+	if spec := part(after, "Spec"); r.Sub != "binding" && after.GetGeneration() > 0 && spec.IsValid() &&
 		!apiequality.Semantic.DeepEqual(spec.Interface(), part(before, "Spec").Interface()) {
-		is.SetGeneration(before.GetGeneration() + 1)
+		after.SetGeneration(before.GetGeneration() + 1)
 	}
-	is, err := s.manage(r, before, is)
+	after, err := s.manage(r, before, after)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.allow(r, before, is); err != nil {
+	if err := s.allow(r, before, after); err != nil {
 		return nil, err
 	}
-	if apiequality.Semantic.DeepEqual(before, is) {
+	if apiequality.Semantic.DeepEqual(before, after) {
 		return before, nil // The apiserver neither stores anything nor sends an event.
 	}
 	if !r.DryRun {
-		s.commit(r.Kind, before, is)
+		s.commit(r.Kind, before, after)
 	}
-	return is, nil
+	return after, nil
 }
 
-// current checks the UID and the resourceVersion of a write.
-func (s *store) current(r Request, before, is client.Object) error {
+// checkPreconditions checks the UID and the resourceVersion of a write.
+func (s *store) checkPreconditions(r Request, before, after client.Object) error {
 	refuse := func(format string, args ...any) error {
 		return apierrors.NewConflict(resourceOf(r.Kind), r.Key.Name, fmt.Errorf(format, args...))
 	}
-	uid := is.GetUID()
+	uid := after.GetUID()
 	if r.Verb == Patch && r.Sub == "status" && custom(r.Kind) {
 		uid = "" // Of the metadata, only the version counts.
 	}
@@ -291,7 +291,7 @@ func (s *store) current(r Request, before, is client.Object) error {
 		}
 		return refuse("precondition failed: UID in precondition: %s, UID in object meta: %s", uid, before.GetUID())
 	}
-	version := is.GetResourceVersion()
+	version := after.GetResourceVersion()
 	if version == "" && r.Verb == Update && custom(r.Kind) {
 		return apierrors.NewInvalid(r.Kind.GroupKind(), r.Key.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
@@ -304,11 +304,11 @@ func (s *store) current(r Request, before, is client.Object) error {
 }
 
 // restrict reverts what the subresource doesn't allow to change, and rejects changes of immutable fields.
-func restrict(r Request, before, is client.Object, now time.Time) error {
-	pod, isPod := is.(*corev1.Pod)
+func restrict(r Request, before, after client.Object, now time.Time) error {
+	pod, isPod := after.(*corev1.Pod)
 	switch r.Sub {
 	case "":
-		if status := part(is, "Status"); status.IsValid() {
+		if status := part(after, "Status"); status.IsValid() {
 			status.Set(part(before, "Status"))
 		}
 		if isPod {
@@ -317,7 +317,7 @@ func restrict(r Request, before, is client.Object, now time.Time) error {
 			}
 		}
 	case "status":
-		status := part(is, "Status")
+		status := part(after, "Status")
 		if !status.IsValid() {
 			return apierrors.NewNotFound(resourceOf(r.Kind), r.Key.Name)
 		}
@@ -328,7 +328,7 @@ func restrict(r Request, before, is client.Object, now time.Time) error {
 		}
 		next := before.DeepCopyObject().(client.Object)
 		part(next, "Status").Set(status)
-		reflect.ValueOf(is).Elem().Set(reflect.ValueOf(next).Elem())
+		reflect.ValueOf(after).Elem().Set(reflect.ValueOf(next).Elem())
 	case "binding":
 		if !isPod || before.(*corev1.Pod).Spec.NodeName != "" {
 			return apierrors.NewConflict(resourceOf(r.Kind), r.Key.Name, errors.New("pod is already assigned to a node"))
@@ -359,7 +359,7 @@ func restrict(r Request, before, is client.Object, now time.Time) error {
 	default:
 		return noResource(r)
 	}
-	return mayChange(r, before, is)
+	return mayChange(r, before, after)
 }
 
 // noResource returns the error of an apiserver that doesn't serve the path at all.
@@ -370,16 +370,16 @@ func noResource(r Request) error {
 }
 
 // mayChange rejects what can't be changed through any subresource.
-func mayChange(r Request, before, is client.Object) error {
+func mayChange(r Request, before, current client.Object) error {
 	var faults field.ErrorList
 	if before.GetDeletionTimestamp() != nil {
-		for _, f := range is.GetFinalizers() {
+		for _, f := range current.GetFinalizers() {
 			if !slices.Contains(before.GetFinalizers(), f) {
 				faults = append(faults, field.Forbidden(field.NewPath("metadata", "finalizers"), "no new finalizers can be added if the object is being deleted"))
 			}
 		}
 	}
-	if was, ok := before.(*appsv1.ControllerRevision); ok && !apiequality.Semantic.DeepEqual(was.Data, is.(*appsv1.ControllerRevision).Data) {
+	if old, ok := before.(*appsv1.ControllerRevision); ok && !apiequality.Semantic.DeepEqual(old.Data, current.(*appsv1.ControllerRevision).Data) {
 		faults = append(faults, field.Invalid(field.NewPath("data"), nil, "field is immutable"))
 	}
 	if len(faults) == 0 {
@@ -389,23 +389,23 @@ func mayChange(r Request, before, is client.Object) error {
 }
 
 // ephemeralMayChange rejects changing or removing an ephemeral container, and adding one for a target that doesn't exist.
-func ephemeralMayChange(before, is *corev1.Pod) error {
+func ephemeralMayChange(before, current *corev1.Pod) error {
 	var faults field.ErrorList
 	path := field.NewPath("spec", "ephemeralContainers")
-	of := func(name string) func(corev1.EphemeralContainer) bool {
+	named := func(name string) func(corev1.EphemeralContainer) bool {
 		return func(c corev1.EphemeralContainer) bool { return c.Name == name }
 	}
-	for _, was := range before.Spec.EphemeralContainers {
-		i := slices.IndexFunc(is.Spec.EphemeralContainers, of(was.Name))
-		if i < 0 || !apiequality.Semantic.DeepEqual(was, is.Spec.EphemeralContainers[i]) {
-			faults = append(faults, field.Forbidden(path, "existing ephemeral containers "+was.Name+" may not be changed or removed"))
+	for _, old := range before.Spec.EphemeralContainers {
+		i := slices.IndexFunc(current.Spec.EphemeralContainers, named(old.Name))
+		if i < 0 || !apiequality.Semantic.DeepEqual(old, current.Spec.EphemeralContainers[i]) {
+			faults = append(faults, field.Forbidden(path, "existing ephemeral containers "+old.Name+" may not be changed or removed"))
 		}
 	}
-	for i, c := range is.Spec.EphemeralContainers {
-		if slices.IndexFunc(is.Spec.EphemeralContainers, of(c.Name)) < i {
+	for i, c := range current.Spec.EphemeralContainers {
+		if slices.IndexFunc(current.Spec.EphemeralContainers, named(c.Name)) < i {
 			faults = append(faults, field.Duplicate(path.Index(i).Child("name"), c.Name))
 		}
-		if slices.ContainsFunc(before.Spec.EphemeralContainers, of(c.Name)) {
+		if slices.ContainsFunc(before.Spec.EphemeralContainers, named(c.Name)) {
 			continue
 		}
 		if t := c.TargetContainerName; t != "" && !slices.ContainsFunc(before.Spec.Containers, func(c corev1.Container) bool { return c.Name == t }) {
@@ -415,7 +415,7 @@ func ephemeralMayChange(before, is *corev1.Pod) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), is.Name, faults)
+	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), current.Name, faults)
 }
 
 // FirstUID returns the UID of the first object in a scenario, for owner references in the following objects.
@@ -428,9 +428,9 @@ func uidOf(serial int) types.UID {
 
 // podSpecMayChange rejects changes to a pod's spec other than images, as in kube 1.36. Tolerations, deadlines and scheduling gates, which may
 // change too, don't matter to our controllers.
-func podSpecMayChange(before, is *corev1.Pod) error {
-	if len(before.Spec.Containers) == len(is.Spec.Containers) && len(before.Spec.InitContainers) == len(is.Spec.InitContainers) {
-		same := is.Spec.DeepCopy()
+func podSpecMayChange(before, after *corev1.Pod) error {
+	if len(before.Spec.Containers) == len(after.Spec.Containers) && len(before.Spec.InitContainers) == len(after.Spec.InitContainers) {
+		same := after.Spec.DeepCopy()
 		for i := range same.Containers {
 			same.Containers[i].Image = before.Spec.Containers[i].Image
 		}
@@ -441,7 +441,7 @@ func podSpecMayChange(before, is *corev1.Pod) error {
 			return nil
 		}
 	}
-	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), is.Name, field.ErrorList{
+	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), after.Name, field.ErrorList{
 		field.Forbidden(field.NewPath("spec"), "pod updates may not change fields other than images"),
 	})
 }
@@ -459,26 +459,26 @@ func (s *store) remove(r Request, before client.Object) (client.Object, error) {
 	if r.DryRun {
 		return before, nil
 	}
-	is := before.DeepCopyObject().(client.Object)
+	current := before.DeepCopyObject().(client.Object)
 	if r.Propagation != nil && *r.Propagation == metav1.DeletePropagationForeground &&
-		!slices.Contains(is.GetFinalizers(), metav1.FinalizerDeleteDependents) {
-		is.SetFinalizers(append(is.GetFinalizers(), metav1.FinalizerDeleteDependents))
+		!slices.Contains(current.GetFinalizers(), metav1.FinalizerDeleteDependents) {
+		current.SetFinalizers(append(current.GetFinalizers(), metav1.FinalizerDeleteDependents))
 	}
-	grace := graceOf(is, r.Grace)
-	if is.GetDeletionTimestamp() == nil {
-		is.SetDeletionTimestamp(new(metav1.NewTime(s.clock.Now().Truncate(time.Second).Add(time.Duration(grace) * time.Second))))
-		if is.GetGeneration() > 0 {
-			is.SetGeneration(is.GetGeneration() + 1)
+	grace := graceOf(current, r.Grace)
+	if current.GetDeletionTimestamp() == nil {
+		current.SetDeletionTimestamp(new(metav1.NewTime(s.clock.Now().Truncate(time.Second).Add(time.Duration(grace) * time.Second))))
+		if current.GetGeneration() > 0 {
+			current.SetGeneration(current.GetGeneration() + 1)
 		}
-	} else if was := is.GetDeletionGracePeriodSeconds(); was != nil && grace >= *was && grace > 0 {
+	} else if old := current.GetDeletionGracePeriodSeconds(); old != nil && grace >= *old && grace > 0 {
 		return before, nil
 	}
-	is.SetDeletionGracePeriodSeconds(new(grace))
-	if apiequality.Semantic.DeepEqual(before, is) {
+	current.SetDeletionGracePeriodSeconds(new(grace))
+	if apiequality.Semantic.DeepEqual(before, current) {
 		return before, nil
 	}
-	s.commit(r.Kind, before, is)
-	return is, nil
+	s.commit(r.Kind, before, current)
+	return current, nil
 }
 
 // graceOf returns the grace period of a deletion in seconds: 0 except for pods that run on a node, as in kube 1.36.
@@ -496,22 +496,22 @@ func graceOf(o client.Object, asked *int64) int64 {
 }
 
 // commit stores an object at the next version and notifies the watches. It removes a terminating object without finalizers and grace period.
-func (s *store) commit(kind schema.GroupVersionKind, old, is client.Object) {
+func (s *store) commit(kind schema.GroupVersionKind, old, current client.Object) {
 	s.version++
-	key := client.ObjectKeyFromObject(is)
-	is.SetResourceVersion(strconv.FormatInt(s.version, 10))
-	is.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	key := client.ObjectKeyFromObject(current)
+	current.SetResourceVersion(strconv.FormatInt(s.version, 10))
+	current.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	if s.kinds[kind] == nil {
 		s.kinds[kind] = map[types.NamespacedName]client.Object{}
 	}
-	waits := is.GetDeletionGracePeriodSeconds()
-	if is.GetDeletionTimestamp() != nil && len(is.GetFinalizers()) == 0 && (waits == nil || *waits == 0) {
+	waits := current.GetDeletionGracePeriodSeconds()
+	if current.GetDeletionTimestamp() != nil && len(current.GetFinalizers()) == 0 && (waits == nil || *waits == 0) {
 		delete(s.kinds[kind], key)
-		s.changed(event{kind: kind, old: is, version: s.version})
+		s.changed(event{kind: kind, old: current, version: s.version})
 		return
 	}
-	s.kinds[kind][key] = is
-	s.changed(event{kind: kind, old: old, is: is, version: s.version})
+	s.kinds[kind][key] = current
+	s.changed(event{kind: kind, old: old, current: current, version: s.version})
 }
 
 // decode decodes JSON into a new object of like's type.

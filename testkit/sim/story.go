@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // Describe returns a Kind.Describe for golden stories. It reports the new lines of DescribePod for a pod, and of other for any other object.
@@ -30,8 +30,8 @@ func Describe(other func(client.Object) []string) func(Change) string {
 		if c.Verb == Delete || c.After == nil {
 			return ""
 		}
-		was := describe(c.Before)
-		return strings.Join(slices.DeleteFunc(describe(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
+		before := describe(c.Before)
+		return strings.Join(slices.DeleteFunc(describe(c.After), func(line string) bool { return slices.Contains(before, line) }), ", ")
 	}
 }
 
@@ -80,10 +80,10 @@ func StoryText(lines []string, set string) string {
 		}
 	}
 	pod, rev := number("p%d"), number("revision %d")
-	writer := regexp.MustCompile(` #\d+: `)
+	when, writer := regexp.MustCompile(`^ *\d+ +\S+  `), regexp.MustCompile(` #\d+: `)
 	var out strings.Builder
 	for _, line := range lines {
-		line = strings.TrimSpace(line[min(len(line), len("    0        0s")):])
+		line = strings.TrimSpace(when.ReplaceAllString(line, ""))
 		switch {
 		case strings.HasPrefix(line, "scheduler"), strings.HasPrefix(line, "user"), strings.Contains(line, "unowned"),
 			strings.HasPrefix(line, "kubelet: update") && !strings.Contains(line[len("kubelet: "):], ":"),

@@ -45,7 +45,7 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) { //nolint:tparal
 	if name, schedule, ok := cutLast(text, "/"); ok {
 		for _, s := range scenarios {
 			if s.Name == name {
-				t.Run(name, func(t *testing.T) { again(t, k, p, s, schedule) })
+				t.Run(name, func(t *testing.T) { replaySchedule(t, k, p, s, schedule) })
 			}
 		}
 		return
@@ -61,9 +61,9 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) { //nolint:tparal
 	for _, s := range scenarios {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
-			n, of := p.play(t, k, s, share)
+			n, all := p.play(t, k, s, share)
 			tried.Add(int64(n))
-			planned.Add(int64(of))
+			planned.Add(int64(all))
 		})
 	}
 }
@@ -124,8 +124,8 @@ func (p Plan) play(t *testing.T, k Kind, s Scenario, share int) (tried, planned 
 	return c.Runs, planned
 }
 
-// again replays one schedule and logs its whole story.
-func again(t *testing.T, k Kind, p Plan, s Scenario, text string) {
+// replaySchedule replays one schedule and logs its whole story.
+func replaySchedule(t *testing.T, k Kind, p Plan, s Scenario, text string) {
 	t.Helper()
 	sch, err := ParseSchedule(text)
 	if err != nil {

@@ -22,15 +22,15 @@ func (p Provisioner) Steps(w *World) []Step {
 	var out []Step
 	for _, c := range All[*corev1.PersistentVolumeClaim](w) {
 		if next := p.next(w, c); next != nil {
-			out = append(out, Step{"", func(context.Context) error { return w.put("provisioner", "status", next) }})
+			out = append(out, Step{"", func(context.Context) error { return w.updateObject("provisioner", "status", next) }})
 		}
 	}
 	return out
 }
 
 // next returns the PVC after the next change to its volume, or nil if there is none.
-func (p Provisioner) next(w *World, is *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
-	c := is.DeepCopy()
+func (p Provisioner) next(w *World, current *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	c := current.DeepCopy()
 	has, asks := c.Status.Capacity[corev1.ResourceStorage], c.Spec.Resources.Requests[corev1.ResourceStorage]
 	on := func(t corev1.PersistentVolumeClaimConditionType) bool {
 		return slices.ContainsFunc(c.Status.Conditions, func(o corev1.PersistentVolumeClaimCondition) bool { return o.Type == t })

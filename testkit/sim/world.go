@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 const (
@@ -51,12 +51,12 @@ type Kind struct {
 	// requests: was is nil for a new object, is for a deleted one.
 	For  client.Object
 	Owns []client.Object
-	Maps map[client.Object]func(w *World, was, is client.Object) []reconcile.Request
+	Maps map[client.Object]func(w *World, before, after client.Object) []reconcile.Request
 	// Fields are the fields of pods and nodes in the controller's cache. The undisturbed run of a scenario is repeated with a cache of whole
 	// objects, and must give the same result.
 	Fields podset.Fields
 	// Admit rejects writes, as a webhook does. Nil admits all. For a deletion, the new object is nil.
-	Admit func(w *World, r Request, old, is client.Object) error
+	Admit func(w *World, r Request, old, after client.Object) error
 	// Name is the name of the process in stories. Default controller. Cluster is the cluster that it works in, which contains the objects of For
 	// and Owns. Maps get the objects of all clusters (Place).
 	Name, Cluster string
@@ -134,11 +134,11 @@ func (c Change) News(say func(client.Object) []string) string {
 	if c.After == nil {
 		return ""
 	}
-	var was []string
+	var before []string
 	if c.Before != nil {
-		was = say(c.Before)
+		before = say(c.Before)
 	}
-	return strings.Join(slices.DeleteFunc(say(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
+	return strings.Join(slices.DeleteFunc(say(c.After), func(line string) bool { return slices.Contains(before, line) }), ", ")
 }
 
 // ByController reports whether a controller under test made the write, before or after a crash.
@@ -198,13 +198,13 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 	}
 	w.store = newStore(k.Scheme, w.clock, rand.New(rand.NewSource(sch.Seed))) //nolint:gosec // As above.
 	if k.Admit != nil {
-		w.store.admit = func(r Request, old, is client.Object) error { return k.Admit(w, r, old, is) }
+		w.store.admit = func(r Request, old, current client.Object) error { return k.Admit(w, r, old, current) }
 	}
 	w.store.furnish = k.whole
 	w.store.changed = func(e event) {
 		w.idle, w.waited = 0, 0
 		for _, p := range w.alive() {
-			p.notice(e)
+			p.queueEvent(e)
 		}
 	}
 	for _, one := range append([]Kind{k}, k.Others...) {
@@ -241,8 +241,8 @@ func (w *World) alive() []*process {
 	return out
 }
 
-// tests reports whether a writer is a controller under test.
-func (w *World) tests(by string) bool {
+// isController reports whether a writer is a controller under test.
+func (w *World) isController(by string) bool {
 	return slices.ContainsFunc(w.programs, func(p program) bool { return p.kind.name() == by })
 }
 
@@ -264,7 +264,7 @@ func (w *World) faults(ofCalls bool, n int) []Fault {
 
 // apply performs a write and checks the rules.
 func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, error) {
-	tested := w.tests(by)
+	tested := w.isController(by)
 	if tested && !lateWrite {
 		w.longest = max(w.longest, w.waited)
 	}
@@ -342,13 +342,13 @@ func (w *World) as(name string) *conn {
 	}
 }
 
-// touch changes an annotation of the object that a write is for, as any other client may.
-func (w *World) touch(r Request) {
-	is := w.store.kinds[r.Kind][r.Key]
-	if is == nil {
+// annotate changes an annotation of the object that a write is for, as any other client may.
+func (w *World) annotate(r Request) {
+	current := w.store.kinds[r.Kind][r.Key]
+	if current == nil {
 		return
 	}
-	next := copyOf(is)
+	next := copyOf(current)
 	annotations := maps.Clone(next.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -428,7 +428,7 @@ func (w *World) run(ctx context.Context) error {
 		}
 		w.clock.SetTime(w.clock.Now().Add(tick))
 		for _, p := range w.processes {
-			p.ring()
+			p.enqueueDue()
 		}
 		s, ok := w.next()
 		if !ok {
@@ -491,10 +491,10 @@ func (w *World) checkRules() error {
 
 // next chooses the next step. At the end there is none.
 func (w *World) next() (Step, bool) {
-	classes := [][]Step{w.restart(), w.arrivals(false), w.timely(), w.deliveries(), w.reconciles(), w.acts()}
+	classes := [][]Step{w.restart(), w.lateWrites(false), w.dueEdit(), w.deliveries(), w.reconciles(), w.actorSteps()}
 	if w.schedule.Seed != 0 {
 		if len(classes[0])+len(classes[2])+len(classes[3])+len(classes[4])+len(classes[5]) > 0 {
-			classes = append(classes, w.untimely())
+			classes = append(classes, w.freeEdit())
 		}
 		classes = slices.DeleteFunc(classes, func(c []Step) bool { return len(c) == 0 })
 		if len(classes) > 0 {
@@ -516,17 +516,17 @@ func (w *World) whenIdle() (Step, bool) {
 	case w.frozen > w.step:
 		return Step{"the watches resume", func(context.Context) error { w.frozen = 0; return nil }}, true
 	case len(w.late) > 0:
-		return w.arrivals(true)[0], true
+		return w.lateWrites(true)[0], true
 	case len(w.timers()) > 0 && w.idle < idleTimers:
-		return w.waiting(), true
+		return w.nextTimer(), true
 	case w.edits < len(w.scenario.Edits):
 		return w.edit(), true
 	}
 	return Step{}, false
 }
 
-// waiting advances the clock to the next timer.
-func (w *World) waiting() Step {
+// nextTimer advances the clock to the next timer.
+func (w *World) nextTimer() Step {
 	first := slices.MinFunc(w.timers(), func(a, b timer) int { return a.at.Compare(b.at) })
 	return Step{"", func(context.Context) error {
 		w.idle++
@@ -548,8 +548,8 @@ func (w *World) restart() []Step {
 	return out
 }
 
-// arrivals returns the late writes that are due, or all of them.
-func (w *World) arrivals(all bool) []Step {
+// lateWrites returns the late writes that are due, or all of them.
+func (w *World) lateWrites(all bool) []Step {
 	for i, l := range w.late {
 		if all || w.step >= l.due {
 			return []Step{{"a late write arrives", func(context.Context) error {
@@ -566,8 +566,8 @@ func (w *World) arrivals(all bool) []Step {
 	return nil
 }
 
-// timely returns the next edit if it is due.
-func (w *World) timely() []Step {
+// dueEdit returns the next edit if it is due.
+func (w *World) dueEdit() []Step {
 	if w.edits < len(w.scenario.Edits) {
 		if e := w.scenario.Edits[w.edits]; e.When != nil && e.When(w) {
 			return []Step{w.edit()}
@@ -576,8 +576,8 @@ func (w *World) timely() []Step {
 	return nil
 }
 
-// untimely returns the next edit if it may be made at any time.
-func (w *World) untimely() []Step {
+// freeEdit returns the next edit if it may be made at any time.
+func (w *World) freeEdit() []Step {
 	if w.edits < len(w.scenario.Edits) && w.scenario.Edits[w.edits].When == nil && w.rng.Intn(10) == 0 {
 		return []Step{w.edit()}
 	}
@@ -638,7 +638,7 @@ func (w *World) reconciles() []Step {
 	return out
 }
 
-func (w *World) acts() []Step {
+func (w *World) actorSteps() []Step {
 	out := make([]Step, 0, len(w.kind.Actors))
 	for _, actors := range [][]Actor{w.kind.Actors, w.scenario.Actors} {
 		for _, a := range actors {
@@ -662,7 +662,7 @@ func (w *World) checkIdle(ctx context.Context) error {
 			return err
 		}
 		for _, p := range w.processes {
-			if err := w.stays(ctx, p); err != nil {
+			if err := w.requireIdle(ctx, p); err != nil {
 				return err
 			}
 		}
@@ -670,8 +670,8 @@ func (w *World) checkIdle(ctx context.Context) error {
 	return nil
 }
 
-// stays checks that a process has nothing to write.
-func (w *World) stays(ctx context.Context, p *process) error {
+// requireIdle checks that a process has nothing to write.
+func (w *World) requireIdle(ctx context.Context, p *process) error {
 	writes := w.writes
 	for len(p.queue) > 0 {
 		if err := p.reconcile(ctx, 0); err != nil {

@@ -105,25 +105,25 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (f *Faults) send(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-	fault, on, executed, after := f.roll(r)
+	fault, on, executed, after := f.chooseFault(r)
 	if !on {
 		return next.RoundTrip(r)
 	}
 	query := r.URL.Query()
 	switch fault {
 	case Throttled:
-		return f.refuse(r, fault, apierrors.NewTooManyRequests("faults", 1))
+		return f.reject(r, fault, apierrors.NewTooManyRequests("faults", 1))
 	case Failed, PageFailed:
-		return f.refuse(r, fault, apierrors.NewInternalError(fmt.Errorf("fault of %s", r.URL.Path)))
+		return f.reject(r, fault, apierrors.NewInternalError(fmt.Errorf("fault of %s", r.URL.Path)))
 	case Expired:
-		return f.refuse(r, fault, apierrors.NewResourceExpired("fault of a continue token"))
+		return f.reject(r, fault, apierrors.NewResourceExpired("fault of a continue token"))
 	case Unanswered, CutOff, "":
 	}
 	if query.Get("sendInitialEvents") == "true" {
-		return f.refuse(r, "", apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil))
+		return f.reject(r, "", apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil))
 	}
 	if fault == Unanswered && !executed {
-		return nil, f.lose(r)
+		return nil, f.unanswered(r)
 	}
 	if query.Get("limit") != "" {
 		query.Set("limit", "1")
@@ -141,7 +141,7 @@ func (f *Faults) send(r *http.Request, next http.RoundTripper) (*http.Response, 
 	switch fault {
 	case Unanswered:
 		_ = answer.Body.Close()
-		return nil, f.lose(r)
+		return nil, f.unanswered(r)
 	case CutOff:
 		if answer.ContentLength > 0 {
 			after %= answer.ContentLength
@@ -152,14 +152,14 @@ func (f *Faults) send(r *http.Request, next http.RoundTripper) (*http.Response, 
 	return answer, nil
 }
 
-// roll chooses the fault for a request, if any, whether an unanswered request is executed, and after how many bytes the response is cut off.
-func (f *Faults) roll(r *http.Request) (fault Fault, on, executed bool, after int64) {
+// chooseFault chooses the fault for a request, if any, whether an unanswered request is executed, and after how many bytes the response is cut off.
+func (f *Faults) chooseFault(r *http.Request) (fault Fault, on, executed bool, after int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.Method == http.MethodDelete {
 		f.deletes = append(f.deletes, r.URL.Path)
 	}
-	if !f.on || discovers(r) {
+	if !f.on || isDiscovery(r) {
 		return "", false, false, 0
 	}
 	one := func(faults ...Fault) Fault {
@@ -177,8 +177,8 @@ func (f *Faults) roll(r *http.Request) (fault Fault, on, executed bool, after in
 	return fault, true, f.dice.IntN(2) == 0, f.dice.Int64N(512)
 }
 
-// discovers reports whether a path names no resource, such as /api/v1 and /apis/apps/v1.
-func discovers(r *http.Request) bool {
+// isDiscovery reports whether a path names no resource, such as /api/v1 and /apis/apps/v1.
+func isDiscovery(r *http.Request) bool {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	return parts[0] == "api" && len(parts) <= 2 || parts[0] == "apis" && len(parts) <= 3
 }
@@ -189,13 +189,13 @@ func (f *Faults) count(fault Fault) {
 	f.injected[fault]++
 }
 
-// lose returns the error for a client that has waited in vain.
-func (f *Faults) lose(r *http.Request) error {
+// unanswered returns the error for a client that has waited in vain.
+func (f *Faults) unanswered(r *http.Request) error {
 	f.count(Unanswered)
 	return fmt.Errorf("no answer to %s %s: %w", r.Method, r.URL.Path, os.ErrDeadlineExceeded)
 }
 
-func (f *Faults) refuse(r *http.Request, fault Fault, why *apierrors.StatusError) (*http.Response, error) {
+func (f *Faults) reject(r *http.Request, fault Fault, why *apierrors.StatusError) (*http.Response, error) {
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}

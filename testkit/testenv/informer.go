@@ -30,7 +30,7 @@ func (s *Env) informer(
 			}
 			var own []runtime.Object
 			for _, item := range items {
-				if s.shows(item) {
+				if s.isVisible(item) {
 					own = append(own, item)
 				}
 			}
@@ -41,13 +41,13 @@ func (s *Env) informer(
 			if err != nil {
 				return nil, err
 			}
-			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) { return e, s.shows(e.Object) }), nil
+			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) { return e, s.isVisible(e.Object) }), nil
 		},
 	}, example, resync, indexers)
 }
 
-// shows reports whether an object has no namespace, such as a bookmark, or is in one of the Env's namespaces.
-func (s *Env) shows(o runtime.Object) bool {
+// isVisible reports whether an object has no namespace, such as a bookmark, or is in one of the Env's namespaces.
+func (s *Env) isVisible(o runtime.Object) bool {
 	m, err := meta.Accessor(o)
 	return err != nil || m.GetNamespace() == "" || strings.HasPrefix(m.GetNamespace(), s.name+"-")
 }

@@ -33,7 +33,7 @@ const typeOfV1beta1 = CloneSetUpdateStrategyType(appsv1beta1.CloneSetRollingUpda
 func CloneSetToHub(_ context.Context, src *CloneSet, dst *appsv1beta1.CloneSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
-	t := begin(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
+	t := newTransfer(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
 	spec, err := cloneSetToV1beta1(t, "", &dst.ObjectMeta, widen(in.Spec))
 	if err != nil {
 		return fmt.Errorf("convert CloneSet %s/%s to v1beta1: %w", src.Namespace, src.Name, err)
@@ -48,7 +48,7 @@ func CloneSetToHub(_ context.Context, src *CloneSet, dst *appsv1beta1.CloneSet) 
 func CloneSetFromHub(_ context.Context, src *appsv1beta1.CloneSet, dst *CloneSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
-	t := begin(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
+	t := newTransfer(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
 	spec, err := cloneSetToV1alpha1(t, "", &dst.ObjectMeta, in.Spec)
 	if err != nil {
 		return fmt.Errorf("convert CloneSet %s/%s to v1alpha1: %w", src.Namespace, src.Name, err)
@@ -66,7 +66,7 @@ func CloneSetFromHub(_ context.Context, src *appsv1beta1.CloneSet, dst *CloneSet
 func UnitedDeploymentToHub(_ context.Context, src *UnitedDeployment, dst *appsv1beta1.UnitedDeployment) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta
-	t := begin(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
+	t := newTransfer(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
 	dst.Spec = appsv1beta1.UnitedDeploymentSpec{
 		Replicas: in.Spec.Replicas,
 		Selector: in.Spec.Selector,
@@ -102,7 +102,7 @@ func UnitedDeploymentToHub(_ context.Context, src *UnitedDeployment, dst *appsv1
 func UnitedDeploymentFromHub(_ context.Context, src *appsv1beta1.UnitedDeployment, dst *UnitedDeployment) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta
-	t := begin(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
+	t := newTransfer(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
 	dst.Spec = UnitedDeploymentSpec{
 		Replicas: in.Spec.Replicas,
 		Selector: in.Spec.Selector,

@@ -14,7 +14,7 @@ const partCronTemplate = "template"
 // AdvancedCronJobToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func AdvancedCronJobToHub(_ context.Context, src *AdvancedCronJob, dst *appsv1beta1.AdvancedCronJob) error {
 	in := src.DeepCopy()
-	t := begin(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
+	t := newTransfer(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
 	template, err := convert(t, partCronTemplate, in.Spec.Template, cronTemplateToHub, cronTemplateFromHub)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func AdvancedCronJobToHub(_ context.Context, src *AdvancedCronJob, dst *appsv1be
 // AdvancedCronJobFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func AdvancedCronJobFromHub(_ context.Context, src *appsv1beta1.AdvancedCronJob, dst *AdvancedCronJob) error {
 	in := src.DeepCopy()
-	t := begin(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)
+	t := newTransfer(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)
 	template, err := convert(t, partCronTemplate, in.Spec.Template, cronTemplateFromHub, cronTemplateToHub)
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func DaemonSetToHub(_ context.Context, src *DaemonSet, dst *appsv1beta1.DaemonSe
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status.DaemonSetStatus
 	dst.Status.UpdateRevision = cmp.Or(in.Status.UpdateRevision, in.Status.DaemonSetHash)
-	t := begin(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
+	t := newTransfer(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
 	second, err := convert(t, partSurge, surgeOf(in.Spec.UpdateStrategy.RollingUpdate), surgingToStandard, sameSurge)
 	if err != nil {
 		return fmt.Errorf("convert DaemonSet %s/%s to v1beta1: %w", src.Namespace, src.Name, err)
@@ -119,7 +119,7 @@ func DaemonSetFromHub(_ context.Context, src *appsv1beta1.DaemonSet, dst *Daemon
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta
 	dst.Status = DaemonSetStatus{DaemonSetStatus: in.Status, DaemonSetHash: in.Status.UpdateRevision}
-	t := begin(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
+	t := newTransfer(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
 	second, err := convert(t, partSurge, surgeOf(in.Spec.UpdateStrategy.RollingUpdate), sameSurge, surgingToStandard)
 	if err != nil {
 		return fmt.Errorf("convert DaemonSet %s/%s to v1alpha1: %w", src.Namespace, src.Name, err)

@@ -507,9 +507,9 @@ func unitedDeploymentFromHubAndBack(t *rapid.T) {
 }
 
 func unitedDeploymentToHubAndBack(t *rapid.T) {
-	of := drawTopology(t)
-	topology := Topology{Subsets: of.Subsets, Placement: of.Placement, ScheduleStrategy: ScheduleStrategy{Type: of.ScheduleStrategy.Type}}
-	if a := of.ScheduleStrategy.Adaptive; a != nil {
+	hub := drawTopology(t)
+	topology := Topology{Subsets: hub.Subsets, Placement: hub.Placement, ScheduleStrategy: ScheduleStrategy{Type: hub.ScheduleStrategy.Type}}
+	if a := hub.ScheduleStrategy.Adaptive; a != nil {
 		topology.ScheduleStrategy.Adaptive = &AdaptiveScheduleStrategy{
 			RescheduleCriticalSeconds: a.RescheduleCriticalSeconds, UnschedulableDuration: a.UnschedulableDuration,
 			UnschedulableLastSeconds: drawPtr(t, rapid.Int32(), "last"), ReserveUnschedulablePods: a.ReserveUnschedulablePods,

@@ -43,14 +43,14 @@ func ImageListPullJobFromHub(_ context.Context, src *appsv1beta1.ImageListPullJo
 // NodeImageToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func NodeImageToHub(_ context.Context, src *NodeImage, dst *appsv1beta1.NodeImage) error {
 	in := src.DeepCopy()
-	t := begin(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
+	t := newTransfer(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
 	secrets := map[string][]ImagePullSecret{}
 	for name, image := range in.Spec.Images {
 		if image.PullSecrets != nil {
 			secrets[name] = image.PullSecrets
 		}
 	}
-	of, err := convert(t, partPullSecrets, secrets, pullSecretsToHub, pullSecretsFromHub)
+	pullSecrets, err := convert(t, partPullSecrets, secrets, pullSecretsToHub, pullSecretsFromHub)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func NodeImageToHub(_ context.Context, src *NodeImage, dst *appsv1beta1.NodeImag
 		dst.Spec.Images = make(map[string]appsv1beta1.ImageSpec, len(in.Spec.Images))
 	}
 	for name, image := range in.Spec.Images {
-		dst.Spec.Images[name] = appsv1beta1.ImageSpec{PullSecrets: of[name], SandboxConfig: image.SandboxConfig, Tags: image.Tags}
+		dst.Spec.Images[name] = appsv1beta1.ImageSpec{PullSecrets: pullSecrets[name], SandboxConfig: image.SandboxConfig, Tags: image.Tags}
 	}
 	return t.end(&dst.ObjectMeta)
 }
@@ -67,14 +67,14 @@ func NodeImageToHub(_ context.Context, src *NodeImage, dst *appsv1beta1.NodeImag
 // NodeImageFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func NodeImageFromHub(_ context.Context, src *appsv1beta1.NodeImage, dst *NodeImage) error {
 	in := src.DeepCopy()
-	t := begin(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)
+	t := newTransfer(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)
 	secrets := map[string][]appsv1beta1.ImagePullSecret{}
 	for name, image := range in.Spec.Images {
 		if image.PullSecrets != nil {
 			secrets[name] = image.PullSecrets
 		}
 	}
-	of, err := convert(t, partPullSecrets, secrets, pullSecretsFromHub, pullSecretsToHub)
+	pullSecrets, err := convert(t, partPullSecrets, secrets, pullSecretsFromHub, pullSecretsToHub)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func NodeImageFromHub(_ context.Context, src *appsv1beta1.NodeImage, dst *NodeIm
 		dst.Spec.Images = make(map[string]ImageSpec, len(in.Spec.Images))
 	}
 	for name, image := range in.Spec.Images {
-		dst.Spec.Images[name] = ImageSpec{PullSecrets: of[name], SandboxConfig: image.SandboxConfig, Tags: image.Tags}
+		dst.Spec.Images[name] = ImageSpec{PullSecrets: pullSecrets[name], SandboxConfig: image.SandboxConfig, Tags: image.Tags}
 	}
 	return t.end(&dst.ObjectMeta)
 }
@@ -91,11 +91,11 @@ func NodeImageFromHub(_ context.Context, src *appsv1beta1.NodeImage, dst *NodeIm
 func pullSecretsToHub(in map[string][]ImagePullSecret) map[string][]appsv1beta1.ImagePullSecret {
 	out := make(map[string][]appsv1beta1.ImagePullSecret, len(in))
 	for name, secrets := range in {
-		of := make([]appsv1beta1.ImagePullSecret, 0, len(secrets))
+		converted := make([]appsv1beta1.ImagePullSecret, 0, len(secrets))
 		for _, s := range secrets {
-			of = append(of, appsv1beta1.ImagePullSecret{Namespace: s.Namespace, Name: s.Name})
+			converted = append(converted, appsv1beta1.ImagePullSecret{Namespace: s.Namespace, Name: s.Name})
 		}
-		out[name] = of
+		out[name] = converted
 	}
 	return out
 }
@@ -103,11 +103,11 @@ func pullSecretsToHub(in map[string][]ImagePullSecret) map[string][]appsv1beta1.
 func pullSecretsFromHub(in map[string][]appsv1beta1.ImagePullSecret) map[string][]ImagePullSecret {
 	out := make(map[string][]ImagePullSecret, len(in))
 	for name, secrets := range in {
-		of := make([]ImagePullSecret, 0, len(secrets))
+		converted := make([]ImagePullSecret, 0, len(secrets))
 		for _, s := range secrets {
-			of = append(of, ImagePullSecret{Namespace: s.Namespace, Name: s.Name})
+			converted = append(converted, ImagePullSecret{Namespace: s.Namespace, Name: s.Name})
 		}
-		out[name] = of
+		out[name] = converted
 	}
 	return out
 }

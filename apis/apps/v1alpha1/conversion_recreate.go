@@ -54,7 +54,7 @@ func annotate(meta *metav1.ObjectMeta, annotations map[string]string) {
 // ContainerRecreateRequestToHub sets dst to the v1beta1 form of src. It doesn't change src or the TypeMeta of dst.
 func ContainerRecreateRequestToHub(_ context.Context, src *ContainerRecreateRequest, dst *appsv1beta1.ContainerRecreateRequest) error {
 	in := src.DeepCopy()
-	t := begin(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
+	t := newTransfer(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
 	part, err := convert(t, partRecreate, recreateOld{Annotations: recreateAnnotations(&in.ObjectMeta), Conditions: in.Status.Conditions},
 		recreateToHub, recreateFromHub)
 	if err != nil {
@@ -73,7 +73,7 @@ func ContainerRecreateRequestToHub(_ context.Context, src *ContainerRecreateRequ
 // ContainerRecreateRequestFromHub sets dst to the v1alpha1 form of src. It doesn't change src or the TypeMeta of dst.
 func ContainerRecreateRequestFromHub(_ context.Context, src *appsv1beta1.ContainerRecreateRequest, dst *ContainerRecreateRequest) error {
 	in := src.DeepCopy()
-	t := begin(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)
+	t := newTransfer(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)
 	part, err := convert(t, partRecreate, recreateHub{
 		Snapshot: in.Status.ContainerStatusSnapshot, Conditions: in.Status.Conditions, Annotations: recreateAnnotations(&in.ObjectMeta),
 	}, recreateFromHub, recreateToHub)

@@ -85,7 +85,7 @@ func putCustomVersion(meta *metav1.ObjectMeta, value *string) {
 func SidecarSetToHub(_ context.Context, src *SidecarSet, dst *appsv1beta1.SidecarSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
-	t := begin(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
+	t := newTransfer(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
 	where, err := convert(t, partNamespaces, namespacesV1alpha1{in.Spec.Namespace, in.Spec.NamespaceSelector}, namespacesToV1beta1, namespacesToV1alpha1)
 	if err != nil {
 		return fmt.Errorf("convert SidecarSet %s to v1beta1: %w", src.Name, err)
@@ -109,13 +109,13 @@ func SidecarSetToHub(_ context.Context, src *SidecarSet, dst *appsv1beta1.Sideca
 func SidecarSetFromHub(_ context.Context, src *appsv1beta1.SidecarSet, dst *SidecarSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
-	t := begin(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
+	t := newTransfer(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
 	where, err := convert(t, partNamespaces, namespacesV1beta1{in.Spec.NamespaceSelector}, namespacesToV1alpha1, namespacesToV1beta1)
 	if err != nil {
 		return fmt.Errorf("convert SidecarSet %s to v1alpha1: %w", src.Name, err)
 	}
-	was := customVersionV1beta1{Label: takeCustomVersion(&dst.ObjectMeta), Version: in.Spec.CustomVersion}
-	version, err := convert(t, partCustomVersion, was, customVersionToV1alpha1, customVersionToV1beta1)
+	stored := customVersionV1beta1{Label: takeCustomVersion(&dst.ObjectMeta), Version: in.Spec.CustomVersion}
+	version, err := convert(t, partCustomVersion, stored, customVersionToV1alpha1, customVersionToV1beta1)
 	if err != nil {
 		return fmt.Errorf("convert SidecarSet %s to v1alpha1: %w", src.Name, err)
 	}

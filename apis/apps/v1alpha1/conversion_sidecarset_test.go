@@ -27,7 +27,7 @@ func TestSidecarSetToHub(t *testing.T) {
 	}{
 		{name: "A namespace becomes a selector of its name.", in: SidecarSet{Spec: SidecarSetSpec{Namespace: "shop"}}, namespaces: named("shop")},
 		{
-			name: "A namespace counts more than a selector.",
+			name: "A namespace takes precedence over a selector.",
 			in:   SidecarSet{Spec: SidecarSetSpec{Namespace: "shop", NamespaceSelector: team}}, namespaces: named("shop"),
 		},
 		{name: "A selector stays.", in: SidecarSet{Spec: SidecarSetSpec{NamespaceSelector: team}}, namespaces: team},
@@ -55,7 +55,7 @@ func TestSidecarSetFromHub(t *testing.T) {
 	in := appsv1beta1.SidecarSet{Spec: appsv1beta1.SidecarSetSpec{NamespaceSelector: named("shop"), CustomVersion: "v1"}}
 	var out SidecarSet
 	require.NoError(t, SidecarSetFromHub(t.Context(), &in, &out))
-	require.Empty(t, out.Spec.Namespace, "as in OpenKruise a selector stays one")
+	require.Empty(t, out.Spec.Namespace, "as in OpenKruise, a selector stays a selector")
 	require.Equal(t, named("shop"), out.Spec.NamespaceSelector)
 	require.Equal(t, map[string]string{keys.SidecarSetCustomVersion: "v1"}, out.Labels)
 }
@@ -71,6 +71,6 @@ func TestASidecarSetOfV1alpha1KeepsWhatV1beta1CantHold(t *testing.T) {
 
 	stored.Spec.NamespaceSelector = named("bank")
 	require.NoError(t, SidecarSetFromHub(t.Context(), &stored, &out))
-	require.Empty(t, out.Spec.Namespace, "the selector was edited meanwhile")
+	require.Empty(t, out.Spec.Namespace, "the selector was edited in the meantime")
 	require.Equal(t, named("bank"), out.Spec.NamespaceSelector)
 }

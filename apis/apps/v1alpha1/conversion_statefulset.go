@@ -45,7 +45,7 @@ func laterToV1alpha1(laterV1beta1) laterV1alpha1 { return laterV1alpha1{} }
 func StatefulSetToHub(_ context.Context, src *StatefulSet, dst *appsv1beta1.StatefulSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
-	t := begin(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
+	t := newTransfer(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
 	later, err := convert(t, partLater, laterV1alpha1{}, laterToV1beta1, laterToV1alpha1)
 	if err != nil {
 		return fmt.Errorf("convert StatefulSet %s/%s to v1beta1: %w", src.Namespace, src.Name, err)
@@ -75,7 +75,7 @@ func StatefulSetToHub(_ context.Context, src *StatefulSet, dst *appsv1beta1.Stat
 func StatefulSetFromHub(_ context.Context, src *appsv1beta1.StatefulSet, dst *StatefulSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
-	t := begin(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
+	t := newTransfer(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
 	later := laterV1beta1{
 		ReserveOrdinals:           in.Spec.ReserveOrdinals,
 		Ordinals:                  in.Spec.Ordinals,

@@ -72,7 +72,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			},
 		},
 		{
-			name:  "An unknown type stays, to be refused.",
+			name:  "An unknown type stays, so that it is refused.",
 			in:    `{"spec":{"updateStrategy":{"type":"Sideways"}}}`,
 			scale: appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
 			update: appsv1beta1.CloneSetUpdateStrategy{
@@ -81,7 +81,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			},
 		},
 		{
-			name:  "A type of v1beta1 stays, to be refused.",
+			name:  "A type of v1beta1 stays, so that it is refused.",
 			in:    `{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}`,
 			scale: appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
 			update: appsv1beta1.CloneSetUpdateStrategy{
@@ -110,7 +110,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			},
 		},
 		{
-			name:  "InPlaceOnly stays InPlaceOnly.",
+			name:  "InPlaceOnly is kept.",
 			in:    `{"spec":{"updateStrategy":{"type":"InPlaceOnly"}}}`,
 			scale: appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
 			update: appsv1beta1.CloneSetUpdateStrategy{
@@ -119,7 +119,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			},
 		},
 		{
-			name:   "OnDelete has no rolling update whatever else is set.",
+			name:   "OnDelete has no rolling update, whatever else is set.",
 			in:     `{"spec":{"updateStrategy":{"type":"OnDelete","partition":3,"maxSurge":1}}}`,
 			scale:  appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
 			update: appsv1beta1.CloneSetUpdateStrategy{Type: appsv1beta1.CloneSetOnDelete},
@@ -143,7 +143,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			},
 		},
 		{
-			name:  "The label with another value is not.",
+			name:  "The label with another value is not excludePreparingDelete.",
 			in:    `{"metadata":{"labels":{"apps.kruise.io/cloneset-scaling-exclude-preparing-delete":"yes"}}}`,
 			scale: appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
 			update: appsv1beta1.CloneSetUpdateStrategy{
@@ -152,7 +152,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			},
 		},
 		{
-			name: "Annotations of the pre-download become fields, win over fields, and stay where they can't be read.",
+			name: "Annotations of the pre-download become fields, take precedence over fields, and stay if they are invalid.",
 			in: `{"metadata":{"annotations":{"mine":"x","apps.kruise.io/image-predownload-parallelism":"5",
 				"apps.kruise.io/image-predownload-timeout-seconds":"soon",
 				"apps.kruise.io/image-predownload-min-updated-ready-pods":"2"}},
@@ -181,7 +181,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			require.Empty(t, cmp.Diff(tt.update, out.Spec.UpdateStrategy))
 			require.Empty(t, cmp.Diff(tt.annotations, without(out.Annotations, keys.ConversionData)))
 			require.Empty(t, cmp.Diff(before, in), "the source was changed")
-			require.Empty(t, cmp.Diff(in, fromHub(t, out)), "the way back gives a different object")
+			require.Empty(t, cmp.Diff(in, fromHub(t, out)), "converting back gives a different object")
 		})
 	}
 }
@@ -198,7 +198,7 @@ func TestCloneSetFromHubFollowsTheRules(t *testing.T) {
 		kept        []string
 	}{
 		{
-			name:   "An empty strategy is re-creation, and that it was empty is preserved.",
+			name:   "An empty strategy is re-creation, and the empty strategy is preserved.",
 			in:     `{}`,
 			scale:  CloneSetScaleStrategy{DisablePVCReuse: true},
 			update: CloneSetUpdateStrategy{Type: CloneSetReCreate},
@@ -263,7 +263,7 @@ func TestCloneSetFromHubFollowsTheRules(t *testing.T) {
 			require.Empty(t, cmp.Diff(tt.annotations, without(out.Annotations, keys.ConversionData)))
 			require.ElementsMatch(t, tt.kept, keptParts(t, out.Annotations))
 			require.Empty(t, cmp.Diff(before, in), "the source was changed")
-			require.Empty(t, cmp.Diff(in, toHub(t, out)), "the way back gives a different object")
+			require.Empty(t, cmp.Diff(in, toHub(t, out)), "converting back gives a different object")
 		})
 	}
 }
@@ -275,7 +275,7 @@ func TestAnEditWinsOverWhatIsKept(t *testing.T) {
 		"scaleStrategy":{"excludePreparingDelete":true},
 		"updateStrategy":{"type":"OnDelete","rollingUpdate":{"podUpdatePolicy":"InPlaceOnly","partition":2}}}}`)
 
-	t.Run("An edit in v1alpha1 drops what was preserved of that part, and of no other.", func(t *testing.T) {
+	t.Run("An edit in v1alpha1 drops the preserved values of that part only.", func(t *testing.T) {
 		t.Parallel()
 		seen := fromHub(t, stored)
 		seen.Spec.UpdateStrategy.Type = CloneSetInPlaceIfPossible
@@ -296,7 +296,7 @@ func TestAnEditWinsOverWhatIsKept(t *testing.T) {
 		want.Spec.ScaleStrategy.PodsToDelete = []string{"p"}
 		require.Empty(t, cmp.Diff(want, toHub(t, seen)))
 	})
-	t.Run("The label set in v1alpha1 to another value takes precedence over what was preserved.", func(t *testing.T) {
+	t.Run("The label set to another value in v1alpha1 takes precedence over the preserved value.", func(t *testing.T) {
 		t.Parallel()
 		seen := fromHub(t, stored)
 		seen.Labels = map[string]string{keys.CloneSetExcludePreparingDelete: "false"}
@@ -311,7 +311,7 @@ func TestAnEditWinsOverWhatIsKept(t *testing.T) {
 		out := toHub(t, seen)
 		require.Equal(t, new(int32(90)), out.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy.ImagePreDownloadTimeoutSeconds)
 	})
-	t.Run("An edit in v1beta1 drops what was preserved of v1alpha1.", func(t *testing.T) {
+	t.Run("An edit in v1beta1 drops the preserved values of v1alpha1.", func(t *testing.T) {
 		t.Parallel()
 		in := parse[CloneSet](t, `{"spec":{"updateStrategy":{"type":"OnDelete","partition":3}}}`)
 		hub := toHub(t, in)
@@ -400,7 +400,7 @@ func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 			},
 		},
 		{
-			name: "Labels and annotations of the template's metadata count.",
+			name: "Labels and annotations of the template's metadata are used.",
 			template: `{"metadata":{"labels":{"apps.kruise.io/cloneset-scaling-exclude-preparing-delete":"true"},
 				"annotations":{"apps.kruise.io/image-predownload-parallelism":"4"}},"spec":{"updateStrategy":{"type":"InPlaceOnly"}}}`,
 			scale: appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true, ExcludePreparingDelete: true},
@@ -424,7 +424,7 @@ func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 			require.Empty(t, cmp.Diff(tt.scale, template.Spec.ScaleStrategy))
 			require.Empty(t, cmp.Diff(tt.update, template.Spec.UpdateStrategy))
 			require.Empty(t, template.Annotations, "the children would get this")
-			require.Empty(t, cmp.Diff(in, udFromHub(t, out)), "the way back gives a different object")
+			require.Empty(t, cmp.Diff(in, udFromHub(t, out)), "converting back gives a different object")
 		})
 	}
 }
@@ -454,7 +454,7 @@ func TestUnschedulableLastSeconds(t *testing.T) {
 	ud := udToHub(t, old)
 	require.Equal(t, &appsv1beta1.AdaptiveScheduleStrategy{RescheduleCriticalSeconds: new(int32(10)), UnschedulableDuration: new(int32(3600))},
 		ud.Spec.Topology.ScheduleStrategy.Adaptive)
-	require.Empty(t, cmp.Diff(old, udFromHub(t, ud)), "OpenKruise 1.8 reads it after the way back")
+	require.Empty(t, cmp.Diff(old, udFromHub(t, ud)), "OpenKruise 1.8 reads it after the conversion back")
 
 	ud.Spec.Topology.ScheduleStrategy.Adaptive.UnschedulableDuration = new(int32(60))
 	back := udFromHub(t, ud).Spec.Topology.ScheduleStrategy.Adaptive

@@ -135,7 +135,7 @@ func TestDaemonSetToHubFollowsTheRules(t *testing.T) {
 			require.Empty(t, cmp.Diff(tt.annotations, without(out.Annotations, keys.ConversionData)))
 			require.ElementsMatch(t, tt.kept, keptParts(t, out.Annotations))
 			require.Empty(t, cmp.Diff(before, in), "the source was changed")
-			require.Empty(t, cmp.Diff(in, dsFromHub(t, out)), "the way back gives a different object")
+			require.Empty(t, cmp.Diff(in, dsFromHub(t, out)), "converting back gives a different object")
 		})
 	}
 }
@@ -156,7 +156,7 @@ func TestADaemonSetKeepsItsWordForASurgeWhenDefaultsAreFilledIn(t *testing.T) {
 	stored.Spec.UpdateStrategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(2))
 	want.Spec.UpdateStrategy.RollingUpdate.Type = appsv1beta1.DaemonSetStandard
 	want.Spec.UpdateStrategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(2))
-	require.Empty(t, cmp.Diff(want.Spec, dsFromHub(t, stored).Spec), "another surge is not what the type meant")
+	require.Empty(t, cmp.Diff(want.Spec, dsFromHub(t, stored).Spec), "another surge is not the meaning of the type")
 }
 
 func TestDaemonSetFromHubFollowsTheRules(t *testing.T) {
@@ -188,7 +188,7 @@ func TestDaemonSetFromHubFollowsTheRules(t *testing.T) {
 			out := dsFromHub(t, in)
 			require.Empty(t, cmp.Diff(tt.annotations, without(out.Annotations, keys.ConversionData)))
 			require.ElementsMatch(t, tt.kept, keptParts(t, out.Annotations))
-			require.Empty(t, cmp.Diff(in, dsToHub(t, out)), "the way back gives a different object")
+			require.Empty(t, cmp.Diff(in, dsToHub(t, out)), "converting back gives a different object")
 		})
 	}
 }

@@ -48,8 +48,8 @@ func WorkloadSpreadToHub(_ context.Context, src *WorkloadSpread, dst *appsv1beta
 	}
 	if in.Status.VersionedSubsetStatuses != nil {
 		dst.Status.VersionedSubsetStatuses = make(map[string]appsv1beta1.WorkloadSpreadSubsetStatuses, len(in.Status.VersionedSubsetStatuses))
-		for version, of := range in.Status.VersionedSubsetStatuses {
-			dst.Status.VersionedSubsetStatuses[version] = each(of, status)
+		for version, statuses := range in.Status.VersionedSubsetStatuses {
+			dst.Status.VersionedSubsetStatuses[version] = each(statuses, status)
 		}
 	}
 	return nil
@@ -88,8 +88,8 @@ func WorkloadSpreadFromHub(_ context.Context, src *appsv1beta1.WorkloadSpread, d
 	}
 	if in.Status.VersionedSubsetStatuses != nil {
 		dst.Status.VersionedSubsetStatuses = make(map[string]WorkloadSpreadSubsetStatuses, len(in.Status.VersionedSubsetStatuses))
-		for version, of := range in.Status.VersionedSubsetStatuses {
-			dst.Status.VersionedSubsetStatuses[version] = each(of, status)
+		for version, statuses := range in.Status.VersionedSubsetStatuses {
+			dst.Status.VersionedSubsetStatuses[version] = each(statuses, status)
 		}
 	}
 	return nil

@@ -40,9 +40,9 @@ const (
 // transfer is one conversion: the parts that were preserved before it, and those that have to be preserved after it.
 type transfer struct{ in, out kept }
 
-// begin removes the parts that are preserved for version to from the metadata. A value that can't be parsed is dropped: an error would make
+// newTransfer removes the parts that are preserved for version to from the metadata. A value that can't be parsed is dropped: an error would make
 // the object, and each list that contains it, unreadable in one version.
-func begin(meta *metav1.ObjectMeta, from, to string) *transfer {
+func newTransfer(meta *metav1.ObjectMeta, from, to string) *transfer {
 	t := &transfer{out: kept{Words: from, Parts: map[string]keptPart{}}}
 	value, ok := meta.Annotations[keys.ConversionData]
 	if !ok {
@@ -77,23 +77,23 @@ func (t *transfer) end(meta *metav1.ObjectMeta) error {
 func convert[A, B any](t *transfer, name string, a A, to func(A) B, back func(B) A) (B, error) {
 	b := to(a)
 	if p, ok := t.in.Parts[name]; ok && equal(p.As, a) {
-		var was B
-		if json.Unmarshal(p.Was, &was) == nil {
-			b = was
+		var previous B
+		if json.Unmarshal(p.Was, &previous) == nil {
+			b = previous
 		}
 	}
-	was, err := json.Marshal(a)
+	source, err := json.Marshal(a)
 	if err != nil {
 		return b, err
 	}
-	if equal(was, back(b)) {
+	if equal(source, back(b)) {
 		return b, nil
 	}
 	as, err := json.Marshal(b)
 	if err != nil {
 		return b, err
 	}
-	t.out.Parts[name] = keptPart{Was: was, As: as}
+	t.out.Parts[name] = keptPart{Was: source, As: as}
 	return b, nil
 }
 

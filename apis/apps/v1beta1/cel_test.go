@@ -132,11 +132,11 @@ func cloneSetCases() []celCase {
 			want: "should be greater than or equal to 0",
 		},
 		{
-			name: "A percentage is accepted where numbers are.",
+			name: "A percentage is accepted instead of a number.",
 			base: cloneSet, change: `{spec: {scaleStrategy: {maxUnavailable: "150%"}}}`,
 		},
 		{
-			name: "A string that is no percentage is refused.",
+			name: "A string that is not a percentage is refused.",
 			base: cloneSet, change: `{spec: {scaleStrategy: {maxUnavailable: "5"}}}`,
 			want: "should match '^[0-9]+%$'",
 		},
@@ -161,10 +161,10 @@ func unitedDeploymentCases() []celCase {
 			want: "selector can't be changed: make a new UnitedDeployment",
 		},
 		{
-			name: "The selector of its template can.",
+			name: "The selector of its template can be changed.",
 			base: unitedDeployment, then: `{spec: {template: {cloneSetTemplate: {spec: {selector: {matchLabels: {app: b}}}}}}}`,
 		},
-		{name: "Numbers of 0 are accepted.", base: unitedDeployment, change: update(`{partition: 0, maxSurge: 0, maxUnavailable: 0}`)},
+		{name: "Values of 0 are accepted.", base: unitedDeployment, change: update(`{partition: 0, maxSurge: 0, maxUnavailable: 0}`)},
 		{
 			name: "A negative partition of a CloneSet is refused.",
 			base: unitedDeployment, change: update(`{partition: -1}`),
@@ -185,17 +185,17 @@ func unitedDeploymentCases() []celCase {
 			want: "only one of orderPriority and weightPriority may be set: remove the other",
 		},
 		{
-			name: "A template of no kind is refused.",
+			name: "No template is refused.",
 			base: unitedDeployment, change: `{spec: {template: {cloneSetTemplate: null}}}`,
 			want: "template needs exactly one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate and deploymentTemplate",
 		},
 		{
-			name: "A template of two kinds is refused.",
+			name: "Two templates are refused.",
 			base: unitedDeployment, change: `{spec: {template: {deploymentTemplate: {spec: {}}}}}`,
 			want: "template needs exactly one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate and deploymentTemplate",
 		},
 		{
-			name: "A range of ordinals may have one end or two, and begin where it ends.",
+			name: "A range of ordinals may be open, closed or a single ordinal.",
 			base: unitedDeployment, change: subsets(`[{name: a, ordinals: {start: 7, end: 7}}, {name: b, ordinals: {start: 8}}]`),
 		},
 		{
@@ -232,11 +232,11 @@ func unitedDeploymentCases() []celCase {
 			want: "subsets say either replicas or minReplicas and maxReplicas: use one of the two forms in all subsets",
 		},
 		{
-			name: "Subsets that all have a maximum are refused.",
+			name: "Maximums in all subsets are refused.",
 			base: unitedDeployment, change: subsets(`[{name: a, maxReplicas: 3}, {name: b, maxReplicas: 3}]`),
 			want: "every subset has maxReplicas, so not every number of replicas fits: remove it from one of them",
 		},
-		{name: "No subset is accepted.", base: unitedDeployment, change: subsets(`[]`)},
+		{name: "An empty list of subsets is accepted.", base: unitedDeployment, change: subsets(`[]`)},
 		{
 			name: "Replicas of subsets are refused with the type Adaptive.",
 			base: unitedDeployment, change: `{spec: {topology: {scheduleStrategy: {type: Adaptive}, subsets: [{name: a, replicas: 3}]}}}`,
@@ -268,7 +268,7 @@ func clusterCases() []celCase {
 			base: unitedDeployment, change: subsets(`[{name: a, cluster: east}, {name: b, clusterSelector: {}}]`),
 		},
 		{
-			name: "Clusters may all have a maximum: the hub reports what does not fit.",
+			name: "With clusters, all subsets may have a maximum: the hub reports what does not fit.",
 			base: unitedDeployment, change: subsets(`[{name: a, cluster: east, maxReplicas: 3}]`),
 		},
 		{
@@ -277,11 +277,11 @@ func clusterCases() []celCase {
 			want: "a subset has either cluster or clusterSelector: remove one of them",
 		},
 		{
-			name: "A subset without a cluster beside one with is refused.",
+			name: "Subsets with and without a cluster are refused.",
 			base: unitedDeployment, change: subsets(`[{name: a, cluster: east}, {name: b}]`),
 			want: "either every subset names a cluster or none does: give each subset cluster or clusterSelector, or take them off all",
 		},
-		{name: "A surge of 0 with a replica that may be unavailable is accepted.", base: unitedDeployment, change: placed(`{maxSurge: 0, maxUnavailable: 1}`)},
+		{name: "A surge of 0 with maxUnavailable is accepted.", base: unitedDeployment, change: placed(`{maxSurge: 0, maxUnavailable: 1}`)},
 		{name: "A surge alone is accepted.", base: unitedDeployment, change: placed(`{maxSurge: "10%"}`)},
 		{
 			name: "A surge of 0 alone is refused.",
@@ -292,13 +292,13 @@ func clusterCases() []celCase {
 			name: "Dependencies without clusters are refused.", base: unitedDeployment, change: `{spec: {topology: {dependencies: Auto}}}`,
 			want: "dependencies are placed in clusters: give each subset cluster or clusterSelector, or remove dependencies",
 		},
-		{name: "Without dependencies no clusters are needed.", base: unitedDeployment, change: `{spec: {topology: {dependencies: "Off"}}}`},
+		{name: "With dependencies: Off no clusters are needed.", base: unitedDeployment, change: `{spec: {topology: {dependencies: "Off"}}}`},
 		{
 			name: "Dependencies in clusters are accepted.", base: unitedDeployment,
 			change: `{spec: {topology: {subsets: [{name: a, cluster: east}], dependencies: Auto}}}`,
 		},
 		{
-			name: "A policy for dependencies that is none is refused.", base: unitedDeployment,
+			name: "An unknown policy for dependencies is refused.", base: unitedDeployment,
 			change: `{spec: {topology: {subsets: [{name: a, cluster: east}], dependencies: All}}}`, want: "Unsupported value",
 		},
 		{
@@ -306,12 +306,12 @@ func clusterCases() []celCase {
 			base: unitedDeployment, change: `{spec: {topology: {placement: {reallocation: {maxSurge: 1}}}}}`,
 			want: "placement is about clusters: give each subset cluster or clusterSelector, or remove placement",
 		},
-		{name: "A taint may be tolerated with every value.", base: unitedDeployment, change: tolerating(`{key: gpu, operator: Exists}`)},
-		{name: "A taint may be tolerated with one value.", base: unitedDeployment, change: tolerating(`{key: gpu, value: a100}`)},
+		{name: "Every value of a taint may be tolerated.", base: unitedDeployment, change: tolerating(`{key: gpu, operator: Exists}`)},
+		{name: "One value of a taint may be tolerated.", base: unitedDeployment, change: tolerating(`{key: gpu, value: a100}`)},
 		{name: "Every taint may be tolerated.", base: unitedDeployment, change: tolerating(`{operator: Exists}`)},
-		{name: "A taint may be tolerated for a while.", base: unitedDeployment, change: tolerating(`{key: gpu, effect: Evict, tolerationSeconds: 60}`)},
+		{name: "A taint may be tolerated for some time.", base: unitedDeployment, change: tolerating(`{key: gpu, effect: Evict, tolerationSeconds: 60}`)},
 		{
-			name: "A value beside Exists is refused.",
+			name: "A value with Exists is refused.",
 			base: unitedDeployment, change: tolerating(`{key: gpu, operator: Exists, value: a100}`),
 			want: "operator Exists tolerates every value: remove value, or set operator: Equal",
 		},
@@ -321,7 +321,7 @@ func clusterCases() []celCase {
 			want: "a toleration without key tolerates every taint: set operator: Exists, or name a key",
 		},
 		{
-			name: "Seconds are for taints that evict.",
+			name: "tolerationSeconds without effect Evict are refused.",
 			base: unitedDeployment, change: tolerating(`{key: gpu, effect: NoPlace, tolerationSeconds: 60}`),
 			want: "tolerationSeconds is how long replicas stay in spite of a taint that evicts: set effect: Evict, or remove tolerationSeconds",
 		},

@@ -38,12 +38,12 @@ func statefulSetCases() []celCase {
 	return append(statefulSetChanges(), []celCase{
 		{name: "A StatefulSet with a selector and a template is accepted.", base: statefulSet},
 		{
-			name: "Fewer than no replicas of a StatefulSet are refused.",
+			name: "A negative number of replicas of a StatefulSet is refused.",
 			base: statefulSet, change: `{spec: {replicas: -1}}`,
 			want: "should be greater than or equal to 0",
 		},
 		{
-			name: "A pod management policy that is not known is refused.",
+			name: "An unknown pod management policy is refused.",
 			base: statefulSet, change: `{spec: {podManagementPolicy: Burst}}`,
 			want: `supported values: "OrderedReady", "Parallel"`,
 		},
@@ -54,7 +54,7 @@ func statefulSetCases() []celCase {
 			want: "rollingUpdate.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which changes one pod at a time: leave it out, or use Parallel",
 		},
 		{
-			name: "A budget in percent needs Parallel, also where OrderedReady is explicit.",
+			name: "A budget in percent needs Parallel, even if OrderedReady is explicit.",
 			base: statefulSet, change: `{spec: {podManagementPolicy: OrderedReady, updateStrategy: {rollingUpdate: {maxUnavailable: "10%"}}}}`,
 			want: "rollingUpdate.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which changes one pod at a time: leave it out, or use Parallel",
 		},
@@ -70,7 +70,7 @@ func statefulSetCases() []celCase {
 			want: "rollingUpdate.maxUnavailable must be at least 1, or no pod could be updated: raise it, or use paused to stop the update",
 		},
 		{
-			name: "A budget that is no percentage is refused.",
+			name: "A budget that is not a percentage is refused.",
 			base: statefulSet, change: rolling(`{maxUnavailable: "2"}`),
 			want: "should match '^[0-9]+%$'",
 		},
@@ -81,17 +81,17 @@ func statefulSetCases() []celCase {
 		},
 		{name: "Scaling several pods at a time is accepted with Parallel.", base: statefulSet, change: parallel(`scaleStrategy: {maxUnavailable: "20%"}`)},
 		{
-			name: "Scaling no pod at a time is refused.",
+			name: "Scaling 0 pods at a time is refused.",
 			base: statefulSet, change: parallel(`scaleStrategy: {maxUnavailable: "0%"}`), only: "v1beta1",
 			want: "scaleStrategy.maxUnavailable must be at least 1, or no pod could be created: raise it, or leave it out for no bound",
 		},
 		{
-			name: "An order of its own needs Parallel.",
+			name: "unorderedUpdate needs Parallel.",
 			base: statefulSet, change: update(`{unorderedUpdate: {}}`),
 			want: "rollingUpdate.unorderedUpdate needs podManagementPolicy Parallel: OrderedReady updates by ordinal",
 		},
 		{
-			name: "An order of its own is accepted with Parallel.",
+			name: "unorderedUpdate is accepted with Parallel.",
 			base: statefulSet, change: rolling(`{unorderedUpdate: {priorityStrategy: {orderPriority: [{orderedKey: num}]}}}`),
 		},
 		{
@@ -120,7 +120,7 @@ func statefulSetCases() []celCase {
 			base: statefulSet, change: `{spec: {reserveOrdinals: [0, 7, "2-5"]}}`,
 		},
 		{
-			name: "A range that is none is refused.",
+			name: "An invalid range is refused.",
 			base: statefulSet, change: `{spec: {reserveOrdinals: ["3"]}}`, only: "v1beta1",
 			want: "should match '^[0-9]+-[0-9]+$'",
 		},
@@ -131,7 +131,7 @@ func statefulSetCases() []celCase {
 			want: "start can't be negative: the first ordinal is 0 or more",
 		},
 		{
-			name: "A retention that is not known is refused.",
+			name: "An unknown retention policy for PVCs is refused.",
 			base: statefulSet, change: `{spec: {persistentVolumeClaimRetentionPolicy: {whenScaled: Keep}}}`, only: "v1beta1",
 			want: `supported values: "Retain", "Delete"`,
 		},
@@ -164,7 +164,7 @@ func statefulSetChanges() []celCase {
 			want: "serviceName can't be changed, it is part of the pods: delete the StatefulSet with --cascade=orphan and create it with the new one, then delete the pods one by one",
 		},
 		{
-			name: "The Service can't be taken away.",
+			name: "The Service can't be removed.",
 			base: statefulSet, then: `{spec: {serviceName: null}}`,
 			want: "serviceName can't be changed, it is part of the pods: delete the StatefulSet with --cascade=orphan and create it with the new one, then delete the pods one by one",
 		},
@@ -173,7 +173,7 @@ func statefulSetChanges() []celCase {
 			base: statefulSet, then: `{spec: {podManagementPolicy: Parallel}}`,
 			want: "podManagementPolicy can't be changed: delete the StatefulSet with --cascade=orphan and create it with the new one, its pods and PVCs stay",
 		},
-		{name: "Setting the default order is no change.", base: statefulSet, then: `{spec: {podManagementPolicy: OrderedReady}}`},
+		{name: "Setting the default order is not a change.", base: statefulSet, then: `{spec: {podManagementPolicy: OrderedReady}}`},
 	}
 }
 
@@ -193,12 +193,12 @@ func daemonSetCases() []celCase {
 			want: "selector can't be changed: make a new DaemonSet",
 		},
 		{
-			name: "A type of update that is not known is refused.",
+			name: "An unknown type of update is refused.",
 			base: daemonSet, change: `{spec: {updateStrategy: {type: Rolling}}}`,
 			want: `supported values: "RollingUpdate", "OnDelete"`,
 		},
 		{
-			name: "A type of rolling update that is not known is refused.",
+			name: "An unknown type of rolling update is refused.",
 			base: daemonSet, change: rolling(`{rollingUpdateType: Fast}`),
 			want: `supported values: "Standard", "InPlaceIfPossible"`,
 		},
@@ -338,7 +338,7 @@ func persistentPodStateCases() []celCase {
 			want: "should be greater than or equal to 0",
 		},
 		{
-			name: "A retention policy that is not known is refused.",
+			name: "An unknown retention policy is refused.",
 			base: persistentPodState, change: preferred("1", ", persistentPodStateRetentionPolicy: Never"),
 			want: `supported values: "WhenScaled", "WhenDeleted"`,
 		},
@@ -395,7 +395,7 @@ func resourceDistributionCases() []celCase {
 		{name: "A source can be in another namespace.", base: sourced, then: `{spec: {source: {namespace: b}}}`},
 		{name: "The name of a source can't be changed.", base: sourced, then: `{spec: {source: {name: other}}}`, want: moved},
 		{name: "The kind of a source can't be changed.", base: sourced, then: `{spec: {source: {kind: Secret}}}`, want: moved},
-		{name: "A ResourceDistribution of nothing is refused.", base: sourced, change: `{spec: {source: null}}`, want: either},
+		{name: "A ResourceDistribution without a resource is refused.", base: sourced, change: `{spec: {source: null}}`, want: either},
 		{
 			name: "A resource and a source are refused.", base: resourceDistribution, want: either,
 			change: `{spec: {source: {kind: ConfigMap, namespace: a, name: x}}}`,
@@ -424,7 +424,7 @@ func resourceDistributionCases() []celCase {
 			change: clusters(`{selector: {matchExpressions: [{key: a, operator: Exists}]}}`), then: clusters(`{selector: null, all: true}`),
 		},
 		{name: "No clusters are refused.", base: resourceDistribution, change: clusters(`{}`), want: one},
-		{name: "Not all clusters are none.", base: resourceDistribution, change: clusters(`{all: false, excluded: [a]}`), want: one},
+		{name: "all: false selects no clusters.", base: resourceDistribution, change: clusters(`{all: false, excluded: [a]}`), want: one},
 		{name: "All clusters and names are refused.", base: resourceDistribution, change: clusters(`{all: true, names: [a]}`), want: one},
 		{name: "Names and labels are refused.", base: resourceDistribution, change: clusters(`{names: [a], selector: {matchLabels: {a: b}}}`), want: one},
 		{
@@ -432,9 +432,9 @@ func resourceDistributionCases() []celCase {
 			want: "an empty selector is ambiguous: use all for every cluster, or give labels",
 		},
 		{name: "An empty list of names is refused.", base: resourceDistribution, change: clusters(`{names: []}`), want: "should have at least 1 items"},
-		{name: "A cluster is named once.", base: resourceDistribution, change: clusters(`{names: [a, a]}`), want: "Duplicate value"},
-		{name: "A name of a cluster has at most 63 letters.", base: resourceDistribution, change: clusters(`{names: [` + strings.Repeat("a", 64) + `]}`), want: "may not be more than 63"},
-		{name: "An excluded one too.", base: resourceDistribution, change: clusters(`{all: true, excluded: [` + strings.Repeat("a", 64) + `]}`), want: "may not be more than 63"},
+		{name: "A cluster named twice is refused.", base: resourceDistribution, change: clusters(`{names: [a, a]}`), want: "Duplicate value"},
+		{name: "A cluster name of more than 63 letters is refused.", base: resourceDistribution, change: clusters(`{names: [` + strings.Repeat("a", 64) + `]}`), want: "may not be more than 63"},
+		{name: "An excluded name of more than 63 letters is refused.", base: resourceDistribution, change: clusters(`{all: true, excluded: [` + strings.Repeat("a", 64) + `]}`), want: "may not be more than 63"},
 		{name: "At most 1,000 clusters are named.", base: resourceDistribution, change: clusters(`{names: [` + many(1001) + `]}`), want: "must have at most 1000 items"},
 		{name: "At most 1,000 clusters are excluded.", base: resourceDistribution, change: clusters(`{all: true, excluded: [` + many(1001) + `]}`), want: "must have at most 1000 items"},
 		{name: "Clusters can't be added.", base: resourceDistribution, change: `{}`, then: clusters(`{all: true}`), want: local},
@@ -462,7 +462,7 @@ func workloadSpreadCases() []celCase {
 	}
 	return []celCase{
 		{
-			name: "A WorkloadSpread in a cluster and a selector is accepted.", base: workloadSpread,
+			name: "A WorkloadSpread with a cluster and a selector is accepted.", base: workloadSpread,
 			change: subsets(`[{name: a, cluster: east, maxReplicas: 3}, {name: b, clusterSelector: {}}]`),
 		},
 		{
@@ -470,7 +470,7 @@ func workloadSpreadCases() []celCase {
 			change: subsets(`[{name: a, cluster: east, clusterSelector: {}}]`), want: "a subset has either cluster or clusterSelector: remove one of them",
 		},
 		{
-			name: "A subset of a WorkloadSpread without a cluster beside one with is refused.", base: workloadSpread,
+			name: "Subsets of a WorkloadSpread with and without a cluster are refused.", base: workloadSpread,
 			change: subsets(`[{name: a, cluster: east}, {name: b}]`),
 			want:   "either every subset names a cluster or none does: give each subset cluster or clusterSelector, or take them off all",
 		},
@@ -492,11 +492,11 @@ func workloadSpreadCases() []celCase {
 			want: "targetRef can't be changed: pods are counted by it. Make another WorkloadSpread",
 		},
 		{
-			name: "A strategy that is not known is refused.", base: workloadSpread, change: `{spec: {scheduleStrategy: {type: Random}}}`,
+			name: "An unknown strategy is refused.", base: workloadSpread, change: `{spec: {scheduleStrategy: {type: Random}}}`,
 			want: `supported values: "Adaptive", "Fixed"`,
 		},
 		{
-			name: "An overflow policy that is not known is refused.", base: workloadSpread, change: `{spec: {overflowPolicy: Wait}}`,
+			name: "An unknown overflow policy is refused.", base: workloadSpread, change: `{spec: {overflowPolicy: Wait}}`,
 			want: `supported values: "Create", "Refuse"`,
 		},
 	}

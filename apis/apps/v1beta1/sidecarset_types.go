@@ -238,7 +238,7 @@ type SidecarSetUpdateStrategy struct {
 
 	// podUpdatePolicy specifies what happens to pods that need changes other than of images. With InPlaceOnly, they wait until they are
 	// recreated for another reason. With InPlaceIfPossible, the CloneSet, StatefulSet or DaemonSet (of apps.kruise.io) that owns them deletes
-	// them within its own budget, at most as many at a time as maxUnavailable allows here, and their replacements get the sidecars. It has no
+	// them within its own budget, at most maxUnavailable at a time, and their replacements get the sidecars. It has no
 	// effect with type NotUpdate, or while injectionStrategy would inject other sidecars or none into new pods. Defaults to InPlaceOnly.
 	// +optional
 	PodUpdatePolicy SidecarSetPodUpdatePolicy `json:"podUpdatePolicy,omitempty"`

@@ -58,8 +58,8 @@ const (
 	// ReasonError means that several attempts failed with errors that may be transient, such as a status of 500. The agent retries. Until it
 	// succeeds, the rest of the report may be out of date.
 	ReasonError = "Error"
-	// ReasonNonsense means that the member reported impossible counts, which were clamped to possible values.
-	ReasonNonsense = "NonsenseCounts"
+	// ReasonImplausibleCounts means that the member reported impossible counts, which were clamped to possible values.
+	ReasonImplausibleCounts = "ImplausibleCounts"
 )
 
 // Reasons for a row in any phase.

@@ -22,13 +22,14 @@ func PodUnavailableBudgetToHub(_ context.Context, src *PodUnavailableBudget, dst
 		IgnoredPodSelector: in.Spec.IgnoredPodSelector, ProtectNotReady: in.Spec.ProtectNotReady,
 	}
 	if text, ok := dst.Annotations[keys.ProtectOperations]; ok {
-		dst.Spec.ProtectOperations = operations(text)
-		if dst.Spec.ProtectOperations != nil && joined(dst.Spec.ProtectOperations) == text {
+		dst.Spec.ProtectOperations = parseOperations(text)
+		if dst.Spec.ProtectOperations != nil && joinOperations(dst.Spec.ProtectOperations) == text {
 			delete(dst.Annotations, keys.ProtectOperations)
 		}
 	}
 	if text, ok := dst.Annotations[keys.ProtectTotalReplicas]; ok {
-		if dst.Spec.ProtectTotalReplicas = replicas(text); dst.Spec.ProtectTotalReplicas != nil && decimal(*dst.Spec.ProtectTotalReplicas) == text {
+		dst.Spec.ProtectTotalReplicas = parseReplicas(text)
+		if n := dst.Spec.ProtectTotalReplicas; n != nil && formatInt32(*n) == text {
 			delete(dst.Annotations, keys.ProtectTotalReplicas)
 		}
 	}
@@ -52,19 +53,19 @@ func PodUnavailableBudgetFromHub(_ context.Context, src *policyv1beta1.PodUnavai
 		}
 		dst.Annotations[key] = value
 	}
-	if is := in.Spec.ProtectOperations; len(is) > 0 && !slices.Equal(operations(dst.Annotations[keys.ProtectOperations]), is) {
-		annotate(keys.ProtectOperations, joined(is))
+	if ours := in.Spec.ProtectOperations; len(ours) > 0 && !slices.Equal(parseOperations(dst.Annotations[keys.ProtectOperations]), ours) {
+		annotate(keys.ProtectOperations, joinOperations(ours))
 	}
-	if is := in.Spec.ProtectTotalReplicas; is != nil {
-		if was := replicas(dst.Annotations[keys.ProtectTotalReplicas]); was == nil || *was != *is {
-			annotate(keys.ProtectTotalReplicas, decimal(*is))
+	if current := in.Spec.ProtectTotalReplicas; current != nil {
+		if annotated := parseReplicas(dst.Annotations[keys.ProtectTotalReplicas]); annotated == nil || *annotated != *current {
+			annotate(keys.ProtectTotalReplicas, formatInt32(*current))
 		}
 	}
 	return nil
 }
 
-// operations parses a comma-separated list of operations. It returns nil if one of them is unknown.
-func operations(text string) []policyv1beta1.Operation {
+// parseOperations parses a comma-separated list of operations. It returns nil if one of them is unknown.
+func parseOperations(text string) []policyv1beta1.Operation {
 	known := []policyv1beta1.Operation{policyv1beta1.Delete, policyv1beta1.Update, policyv1beta1.Evict, policyv1beta1.Resize}
 	var out []policyv1beta1.Operation
 	for word := range strings.SplitSeq(text, ",") {
@@ -77,7 +78,7 @@ func operations(text string) []policyv1beta1.Operation {
 	return out
 }
 
-func joined(all []policyv1beta1.Operation) string {
+func joinOperations(all []policyv1beta1.Operation) string {
 	words := make([]string, 0, len(all))
 	for _, o := range all {
 		words = append(words, string(o))
@@ -85,8 +86,8 @@ func joined(all []policyv1beta1.Operation) string {
 	return strings.Join(words, ",")
 }
 
-// replicas parses a positive number. It returns nil if the text isn't one.
-func replicas(text string) *int32 {
+// parseReplicas parses a positive number. It returns nil if the text isn't one.
+func parseReplicas(text string) *int32 {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
 	if err != nil || n < 1 {
 		return nil
@@ -94,4 +95,4 @@ func replicas(text string) *int32 {
 	return new(int32(n))
 }
 
-func decimal(n int32) string { return strconv.Itoa(int(n)) }
+func formatInt32(n int32) string { return strconv.Itoa(int(n)) }

@@ -66,7 +66,7 @@ func toHubAndBack(t *rapid.T) {
 	require.Empty(t, cmp.Diff(in, &back))
 }
 
-// annotations draws random annotations. If the object is in v1alpha1, they include those of the two fields, in any spelling.
+// annotations draws random annotations. If the object is in v1alpha1, they include the annotations of the two fields, in any spelling.
 func annotations(t *rapid.T, alpha bool) map[string]string {
 	out := rapid.SampledFrom([]map[string]string{nil, {"a": "b"}}).Draw(t, "others")
 	if !alpha {
@@ -98,10 +98,10 @@ func TestFieldsAreAnnotations(t *testing.T) {
 	alpha.Annotations = map[string]string{keys.ProtectOperations: "EVICT, DELETE", keys.ProtectTotalReplicas: "many"}
 	require.NoError(t, PodUnavailableBudgetToHub(t.Context(), &alpha, beta))
 	require.Equal(t, []policyv1beta1.Operation{policyv1beta1.Evict, policyv1beta1.Delete}, beta.Spec.ProtectOperations)
-	require.Nil(t, beta.Spec.ProtectTotalReplicas, "the webhook finds the annotation")
+	require.Nil(t, beta.Spec.ProtectTotalReplicas, "the webhook reads the annotation")
 	require.Equal(t, alpha.Annotations, beta.Annotations)
 
 	beta.Spec.ProtectOperations = []policyv1beta1.Operation{policyv1beta1.Update}
 	require.NoError(t, PodUnavailableBudgetFromHub(t.Context(), beta, &alpha))
-	require.Equal(t, "UPDATE", alpha.Annotations[keys.ProtectOperations], "a field that was edited counts")
+	require.Equal(t, "UPDATE", alpha.Annotations[keys.ProtectOperations], "an edited field takes precedence")
 }

@@ -1,7 +1,7 @@
-{{/* Names are fixed, not derived from the release's: there is one hub in a cluster, and its roles refer to them. */}}
+{{/* Names are fixed and don't depend on the release name: a cluster has only one hub, and its roles refer to these names. */}}
 {{- define "name" -}}flotilla-hub{{- end }}
 
-{{/* The name of the manager's Deployment, and of what runs: nothing else refers to it. */}}
+{{/* Name of the manager's Deployment and PodDisruptionBudget, and label of its pods. Nothing outside the chart refers to it. */}}
 {{- define "app" -}}{{ .Values.nameOverride | default (include "name" .) }}{{- end }}
 
 {{- define "account" -}}{{ .Values.serviceAccount.name | default (include "name" .) }}{{- end }}
@@ -21,12 +21,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* What pods have beside the labels of the chart: (dict "labels" LABELS "more" PODLABELS). */}}
+{{/* Labels of pods, the chart's and additional ones: (dict "labels" LABELS "more" PODLABELS). */}}
 {{- define "podLabels" -}}
 {{- if .more }}{{ merge (deepCopy .more) (fromYaml .labels) | toYaml }}{{ else }}{{ .labels }}{{ end }}
 {{- end }}
 
-{{/* Entries of imagePullSecrets, which are names, or objects with a name as in a pod. */}}
+{{/* Entries of imagePullSecrets. The value has names, or objects with a name as in a pod spec. */}}
 {{- define "pullSecrets" -}}
 {{- range . }}
 - name: {{ kindIs "map" . | ternary . (dict "name" .) | dig "name" "" }}
@@ -38,7 +38,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "labels" . | replace (include "selector" .) (printf "%s-test" (include "selector" .)) }}
 {{- end }}
 
-{{/* The reference of an image: (list root image). A digest counts more than a tag. */}}
+{{/* The reference of an image: (list root image). A digest takes precedence over a tag. */}}
 {{- define "image" -}}
 {{- $root := index . 0 }}{{ $image := index . 1 -}}
 {{ $image.repository }}{{ if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end }}
@@ -59,8 +59,8 @@ service:
 {{- end }}
 
 {{/*
-Roles as generated from the code, each bound to a ServiceAccount: (list root file account kinds). Roles in our default
-namespace are created in the release's.
+The roles that are generated from the code, each bound to a ServiceAccount: (list root file account kinds). Roles in the default
+namespace flotilla-system are created in the release's namespace.
 */}}
 {{- define "roles" -}}
 {{- $root := index . 0 }}{{ $account := index . 2 }}{{ $kinds := index . 3 }}
@@ -103,8 +103,8 @@ subjects:
 {{- end }}
 
 {{/*
-The resources of propagation.kinds, as the manager's flag has them: deployments.apps, by commas. What no hub places is refused, as by chart
-flotilla-member, and what a Propagation does not.
+The resources of propagation.kinds in the form of the manager's flag: comma-separated, such as deployments.apps. Rejects the resources that
+no hub places, like chart flotilla-member, and those that no Propagation places.
 */}}
 {{- define "propagated" -}}
 {{- $closed := dict
@@ -120,17 +120,17 @@ flotilla-member, and what a Propagation does not.
   "authorization.k8s.io" "these decide who may do what: only administrators of a member create them"
 }}
 {{- $resources := dict
-  "secrets" "a hub reads no Secrets: place them by a ResourceDistribution with targets.clusters"
-  "namespaces" "a hub creates no namespaces: the administrator of a member does"
+  "secrets" "a hub does not read Secrets: place them with a ResourceDistribution with targets.clusters"
+  "namespaces" "a hub does not create namespaces: the administrator of a member does"
   "nodes" "these belong to the cluster whose components write them"
   "events" "these belong to the cluster whose components write them"
   "bindings" "these belong to the cluster whose components write them"
   "componentstatuses" "these belong to the cluster whose components write them"
   "nodepodprobes.apps.kruise.io" "these have the node daemons act in pods of all namespaces"
   "nodeimages.apps.kruise.io" "these have the node daemons act in pods of all namespaces"
-  "uniteddeployments.apps.kruise.io" "they have clusters themselves, in spec.topology.subsets"
-  "workloadspreads.apps.kruise.io" "they have clusters themselves, in spec.subsets"
-  "resourcedistributions.apps.kruise.io" "they have clusters themselves, in spec.targets.clusters"
+  "uniteddeployments.apps.kruise.io" "they name their own clusters, in spec.topology.subsets"
+  "workloadspreads.apps.kruise.io" "they name their own clusters, in spec.subsets"
+  "resourcedistributions.apps.kruise.io" "they name their own clusters, in spec.targets.clusters"
 }}
 {{- $all := list }}
 {{- range $i, $kind := .Values.propagation.kinds }}

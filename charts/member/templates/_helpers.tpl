@@ -1,7 +1,7 @@
-{{/* Names are fixed, not derived from the release's: there is one member manager in a cluster, and its roles refer to them. */}}
+{{/* Names are fixed and don't depend on the release name: a cluster has only one member manager, and its roles refer to these names. */}}
 {{- define "name" -}}flotilla-member{{- end }}
 
-{{/* The name of the manager's Deployment, and of what runs: nothing else refers to it. */}}
+{{/* Name of the manager's Deployment and PodDisruptionBudget, and label of its pods. Nothing outside the chart refers to it. */}}
 {{- define "app" -}}{{ .Values.nameOverride | default (include "name" .) }}{{- end }}
 
 {{- define "account" -}}{{ .Values.serviceAccount.name | default (include "name" .) }}{{- end }}
@@ -21,19 +21,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* What pods have beside the labels of the chart: (dict "labels" LABELS "more" PODLABELS). */}}
+{{/* Labels of pods, the chart's and additional ones: (dict "labels" LABELS "more" PODLABELS). */}}
 {{- define "podLabels" -}}
 {{- if .more }}{{ merge (deepCopy .more) (fromYaml .labels) | toYaml }}{{ else }}{{ .labels }}{{ end }}
 {{- end }}
 
-{{/* Entries of imagePullSecrets, which are names, or objects with a name as in a pod. */}}
+{{/* Entries of imagePullSecrets. The value has names, or objects with a name as in a pod spec. */}}
 {{- define "pullSecrets" -}}
 {{- range . }}
 - name: {{ kindIs "map" . | ternary . (dict "name" .) | dig "name" "" }}
 {{- end }}
 {{- end }}
 
-{{/* The features of the pod webhook whose failurePolicy is Ignore, by commas, as the manager names them. */}}
+{{/* The features of the pod webhook whose failurePolicy is Ignore, comma-separated, with the manager's names. */}}
 {{- define "ignoredFeatures" -}}
 {{- $out := list }}
 {{- range $feature, $policy := .Values.podWebhook.failurePolicy }}
@@ -42,22 +42,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- join "," $out }}
 {{- end }}
 
-{{/* Which pods ask for a launch order, as package member/pod/launchpriority writes it. */}}
+{{/* CEL expression for pods that ask for a launch order. Package member/pod/launchpriority has the same one. */}}
 {{- define "launch-asks" -}}
 'apps.kruise.io/container-launch-priority' in object.metadata.?annotations.orValue({}) || object.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'KRUISE_CONTAINER_PRIORITY'))
 {{- end }}
 
-{{/* Which pods ask for liveness probes by the node daemon, as package member/pod/enhancedliveness writes it. */}}
+{{/* CEL expression for pods that ask for liveness probes by the node daemon. Package member/pod/enhancedliveness has the same one. */}}
 {{- define "liveness-asks" -}}
 object.metadata.?annotations.orValue({}).exists(k, k in ['apps.kruise.io/using-enhanced-liveness', 'apps.kruise.io/container-probe-context'])
 {{- end }}
 
-{{/* Whether what is written is a ConfigMap of launch priorities. */}}
+{{/* CEL expression for ConfigMaps of launch priorities. */}}
 {{- define "launch-barrier" -}}
 object.metadata.name.endsWith('-barrier') && object.metadata.?ownerReferences.orValue([]).map(r, r.kind) == ['Pod']
 {{- end }}
 
-{{/* hub.kinds by commas, as the manager names resources. */}}
+{{/* The resources of hub.kinds in the form of the manager's flag: comma-separated, such as gameserversets.game.kruise.io. */}}
 {{- define "hubKinds" -}}
 {{- $out := list }}
 {{- range .Values.hub.kinds }}
@@ -72,7 +72,7 @@ object.metadata.name.endsWith('-barrier') && object.metadata.?ownerReferences.or
 {{ include "labels" . | replace (include "selector" .) (printf "%s-test" (include "selector" .)) }}
 {{- end }}
 
-{{/* The reference of an image: (list root image). A digest counts more than a tag. */}}
+{{/* The reference of an image: (list root image). A digest takes precedence over a tag. */}}
 {{- define "image" -}}
 {{- $root := index . 0 }}{{ $image := index . 1 -}}
 {{ $image.repository }}{{ if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end }}
@@ -93,8 +93,8 @@ service:
 {{- end }}
 
 {{/*
-Roles as generated from the code, each bound to a ServiceAccount: (list root file account kinds). Roles in our default
-namespace are created in the release's.
+The roles that are generated from the code, each bound to a ServiceAccount: (list root file account kinds). Roles in the default
+namespace flotilla-system are created in the release's namespace.
 */}}
 {{- define "roles" -}}
 {{- $root := index . 0 }}{{ $account := index . 2 }}{{ $kinds := index . 3 }}
@@ -137,7 +137,7 @@ subjects:
 {{- end }}
 
 {{/*
-Checks hub.kinds: what no hub places, as package pkg/link says too, and what it places anyway.
+Checks hub.kinds: rejects resources that no hub places (the same as in package pkg/manager/link), and those that a hub may always place.
 */}}
 {{- define "checkKinds" -}}
 {{- $closed := dict
@@ -179,8 +179,8 @@ Checks hub.kinds: what no hub places, as package pkg/link says too, and what it 
 {{- end }}
 
 {{/*
-"true" if a feature gate is on that is off by default, otherwise nothing: (list root gate "AllAlpha" or "AllBeta"). It reads what the
-manager is given, like the manager: a later value wins, and that of a gate over that of its stage.
+"true" if a feature gate that is off by default is on, otherwise empty: (list root gate "AllAlpha" or "AllBeta"). It evaluates the
+manager's flags the way the manager does: a later value wins, and the value of a gate wins over the value of its stage.
 */}}
 {{- define "gate" -}}
 {{- $root := index . 0 }}{{ $gate := index . 1 }}{{ $stage := index . 2 }}
@@ -199,7 +199,7 @@ manager is given, like the manager: a later value wins, and that of a gate over 
 {{- if and (hasKey $set $name) (get $set $name) }}true{{ end }}
 {{- end }}
 
-{{/* The rules of what deletion protection is for: (list operations secrets). */}}
+{{/* Rules for the resources that deletion protection covers: (list operations secrets). */}}
 {{- define "protected" -}}
 {{- $operations := index . 0 }}
 - apiGroups: [""]

@@ -15,23 +15,22 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// User runs the programs: an account without rights, as number and group, so
-// that a cluster can see that it is not root.
+// User is the unprivileged user and group that the programs run as. They are numbers, so that a cluster can verify that the user is not root.
 const User = "65532:65532"
 
 // Image is the content of one image.
 type Image struct {
-	// Program is the name of the file at the root, which the image starts.
+	// Program is the name of the program's file in the root folder. The image starts it.
 	Program string
 	// Args are its default arguments.
 	Args []string
-	// Env holds variables as NAME=value.
+	// Env holds environment variables as NAME=value.
 	Env []string
-	// Labels go into the configuration and, of the index, into the annotations.
+	// Labels are the labels in the configuration and the annotations of the index.
 	Labels map[string]string
 }
 
-// files are what a process expects beside the program. Folders end with a slash.
+// files returns the files that a process expects besides the program. Names of folders end with a slash.
 func files() []tar.Header {
 	return []tar.Header{
 		{Name: "etc/", Mode: 0o755},
@@ -41,7 +40,7 @@ func files() []tar.Header {
 	}
 }
 
-// texts are the contents of files.
+// texts returns the contents of files, by name.
 func texts() map[string]string {
 	return map[string]string{ //nolint:gosec // Accounts, without passwords.
 		"etc/group":  "root:x:0:\nnonroot:x:65532:\n",
@@ -49,7 +48,7 @@ func texts() map[string]string {
 	}
 }
 
-// Build builds the image for one architecture from its compiled program.
+// Build builds the image for one architecture from the compiled program.
 func Build(spec Image, arch string, program []byte) (v1.Image, error) {
 	data, err := layer(spec.Program, program)
 	if err != nil {
@@ -87,7 +86,7 @@ func Build(spec Image, arch string, program []byte) (v1.Image, error) {
 	return img, nil
 }
 
-// layer is a tar archive with the program and files.
+// layer returns a tar archive with the program and files.
 func layer(name string, program []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -117,8 +116,7 @@ func layer(name string, program []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Index puts the images of several architectures under one digest. The order
-// of platforms is that of archs.
+// Index combines the images for several architectures under one digest. The platforms are in the order of archs.
 func Index(spec Image, archs []string, images map[string]v1.Image) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range archs {
@@ -129,7 +127,7 @@ func Index(spec Image, archs []string, images map[string]v1.Image) (v1.ImageInde
 	}
 	out, ok := mutate.Annotations(index, maps.Clone(spec.Labels)).(v1.ImageIndex)
 	if !ok {
-		return nil, fmt.Errorf("annotate the index of %s: the result is no index", spec.Program)
+		return nil, fmt.Errorf("annotate the index of %s: the result is not an index", spec.Program)
 	}
 	return out, nil
 }

@@ -24,7 +24,7 @@ func testSpec() Image {
 	}
 }
 
-// index builds for two architectures, in the order that they are given in.
+// index builds an image for two architectures, in the given order.
 func index(t *testing.T, spec Image, program string, archs ...string) v1.ImageIndex {
 	t.Helper()
 	images := map[string]v1.Image{}
@@ -38,9 +38,9 @@ func index(t *testing.T, spec Image, program string, archs ...string) v1.ImageIn
 	return out
 }
 
-func digest(t *testing.T, of interface{ Digest() (v1.Hash, error) }) string {
+func digest(t *testing.T, image interface{ Digest() (v1.Hash, error) }) string {
 	t.Helper()
-	hash, err := of.Digest()
+	hash, err := image.Digest()
 	require.NoError(t, err)
 	return hash.String()
 }
@@ -65,8 +65,7 @@ func TestTheSameProgramsGiveTheSameDigest(t *testing.T) {
 	}
 }
 
-// TestTheDigestStays fails when a library changes what it writes: then images
-// of one commit differ by who built them.
+// TestTheDigestStays fails if a library changes its output: images of the same commit would then depend on who built them.
 func TestTheDigestStays(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "sha256:6ee4bff0ac876d97e1e674e9913ab1178a61a937fcdc231d6770ab9425d6a897", digest(t, index(t, testSpec(), "code", "amd64", "arm64")))
@@ -136,7 +135,7 @@ func TestALayoutIsReadAsItWasWritten(t *testing.T) {
 		{Name: "lab.example/a:2.0", Index: index(t, testSpec(), "a", "amd64", "arm64")},
 	}
 	require.NoError(t, WriteLayout(dir, want[:1]))
-	require.NoError(t, WriteLayout(dir, want), "over an older one")
+	require.NoError(t, WriteLayout(dir, want), "a layout replaces an older one")
 	got, err := ReadLayout(dir)
 	require.NoError(t, err)
 	require.Len(t, got, len(want))
@@ -177,5 +176,5 @@ func TestAnArchiveIsTheLayoutInOneFile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got, h.Name)
 	}
-	require.Equal(t, 9, n, "a layout's two files, an index, and of each platform a manifest, a configuration and a layer")
+	require.Equal(t, 9, n, "a layout's two files, an index, and for each platform a manifest, a configuration and a layer")
 }

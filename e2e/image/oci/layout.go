@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// Annotations of an entry in a layout's index: the first is what the image
-// specification has, the second is the whole name that containerd takes.
+// Annotations of an entry in a layout's index: the first one is from the image specification, the second one is the full name, which
+// containerd uses.
 const (
 	refName   = "org.opencontainers.image.ref.name"
 	ImageName = "io.containerd.image.name"
@@ -29,8 +29,7 @@ type Named struct {
 	Index v1.ImageIndex
 }
 
-// WriteLayout makes dir an OCI layout of the images, in their order, and removes
-// its earlier content.
+// WriteLayout writes the images to dir as an OCI layout, in the given order. It removes the previous content of dir.
 func WriteLayout(dir string, images []Named) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("clear %s: %w", dir, err)
@@ -71,8 +70,7 @@ func ReadLayout(dir string) ([]Named, error) {
 	return out, nil
 }
 
-// Digests lists images, a line each: name:tag without what comes before it, the
-// platform or "index" for the one of all platforms, and the digest.
+// Digests lists the digests of images, one per line: name:tag without its prefix, the platform (or "index" for all platforms), and the digest.
 func Digests(images []Named) ([]byte, error) {
 	var out bytes.Buffer
 	for _, image := range images {
@@ -93,8 +91,7 @@ func Digests(images []Named) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// WriteArchive writes a layout's folder as a tar archive, which containerd
-// imports as it is.
+// WriteArchive writes a layout's folder as a tar archive that containerd can import.
 func WriteArchive(dir string, out io.Writer) error {
 	w := tar.NewWriter(out)
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error { // In lexical order.
@@ -125,5 +122,5 @@ func WriteArchive(dir string, out io.Writer) error {
 	return nil
 }
 
-// tag is what follows the last colon of a name.
+// tag returns the part of a name after the last colon.
 func tag(name string) string { return name[strings.LastIndex(name, ":")+1:] }

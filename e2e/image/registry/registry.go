@@ -10,9 +10,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// New returns the registry's handler. Layers are kept in the folder blobs.
-// Requests without user and password are answered with 401; an
-// empty user allows anonymous access.
+// New returns the registry's handler. Layers are kept in the folder blobs. Requests without user and password are answered with 401. An empty
+// user allows anonymous access.
 func New(user, password, blobs string) http.Handler {
 	open := registry.New(
 		registry.WithBlobHandler(registry.NewDiskBlobHandler(blobs)),
@@ -34,7 +33,7 @@ func New(user, password, blobs string) http.Handler {
 	})
 }
 
-// same compares in constant time.
+// same compares two strings in constant time.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

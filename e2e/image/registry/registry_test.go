@@ -34,12 +34,12 @@ func TestWhoMayPushAndPull(t *testing.T) {
 	require.Equal(t, want, digest)
 
 	for who, auth := range map[string]authn.Authenticator{
-		"anonymous":                       authn.Anonymous,
-		"one with the wrong password":     &authn.Basic{Username: "lab", Password: "Secret"},
-		"one with the wrong name":         &authn.Basic{Username: "lab2", Password: "secret"},
-		"one with no password":            &authn.Basic{Username: "lab"},
-		"one with a token":                &authn.Bearer{Token: "secret"},
-		"one who swaps name and password": &authn.Basic{Username: "secret", Password: "lab"},
+		"anonymous":                             authn.Anonymous,
+		"a client with the wrong password":      &authn.Basic{Username: "lab", Password: "Secret"},
+		"a client with the wrong name":          &authn.Basic{Username: "lab2", Password: "secret"},
+		"a client without a password":           &authn.Basic{Username: "lab"},
+		"a client with a token":                 &authn.Bearer{Token: "secret"},
+		"a client that swaps name and password": &authn.Basic{Username: "secret", Password: "lab"},
 	} {
 		for act, err := range map[string]error{
 			"pull": func() error { _, err := remote.Image(ref, remote.WithAuth(auth)); return err }(),

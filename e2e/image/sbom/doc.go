@@ -1,7 +1,5 @@
-// Package sbom says what a program that Go has compiled consists of: its modules
-// and Go's own library, as the compiler has recorded them in the program, in the
-// format CycloneDX.
+// Package sbom writes SBOMs in CycloneDX format for programs compiled by Go. They list the modules that the compiler recorded in the program,
+// and Go's standard library.
 //
-// The same program gives the same bytes: there is no time and no random number
-// in them. It does not know licenses, nor what else is in an image.
+// The same program gives the same bytes, without a time or a random number. Licenses and other files of an image are not covered.
 package sbom

@@ -15,8 +15,8 @@ import (
 	purl "github.com/package-url/packageurl-go"
 )
 
-// Of returns the SBOM of a program. The name and version are those of the image:
-// a program that was built without version control does not know its own.
+// Of returns the SBOM of a program. name and version are the image's, because a program that was built without version control doesn't know
+// its own version.
 func Of(name, version string, program []byte) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
@@ -28,12 +28,12 @@ func Of(name, version string, program []byte) ([]byte, error) {
 		Hashes:     &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}},
 		Properties: settings(info),
 	}
-	// The package below the module is the subpath: cmd/hub.
+	// The subpath is the package's path in the module, such as cmd/hub.
 	below := strings.TrimPrefix(strings.TrimPrefix(info.Path, info.Main.Path), "/")
 	main.PackageURL = packageURL(info.Main.Path, version, below)
 	main.BOMRef = main.PackageURL
 
-	// Scanners look for vulnerabilities of Go's library by the name stdlib.
+	// Scanners look up vulnerabilities of Go's standard library by the name stdlib.
 	toolchain, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
 	parts := []cdx.Component{library("stdlib", toolchain)}
 	for _, m := range info.Deps {
@@ -53,7 +53,7 @@ func Of(name, version string, program []byte) ([]byte, error) {
 	bom.Components = &parts
 	bom.Dependencies = &[]cdx.Dependency{{Ref: main.BOMRef, Dependencies: &refs}}
 	var out bytes.Buffer
-	// Not the newest version of the format: what reads it may be older.
+	// Don't use the newest version of the format: programs that read it may be older.
 	if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6); err != nil {
 		return nil, fmt.Errorf("write the SBOM of %s: %w", name, err)
 	}
@@ -70,7 +70,7 @@ func packageURL(module, version, below string) string {
 	return purl.NewPackageURL(purl.TypeGolang, strings.TrimSuffix(namespace, "/"), name, version, nil, below).ToString()
 }
 
-// hashes is the SHA-256 of go.sum, in the form that CycloneDX' own tool gives it.
+// hashes returns the SHA-256 from go.sum, in the same form as CycloneDX's own tool.
 func hashes(m *debug.Module) *[]cdx.Hash {
 	sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:"))
 	if err != nil || len(sum) != sha256.Size {
@@ -79,7 +79,7 @@ func hashes(m *debug.Module) *[]cdx.Hash {
 	return &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
 }
 
-// settings are those of the build, such as GOARCH and -tags.
+// settings returns the settings of the build, such as GOARCH and -tags.
 func settings(info *debug.BuildInfo) *[]cdx.Property {
 	out := make([]cdx.Property, 0, 1+len(info.Settings))
 	out = append(out, cdx.Property{Name: "cdx:gomod:build:env:GOVERSION", Value: info.GoVersion})

@@ -15,7 +15,7 @@ import (
 
 const module = "github.com/flotilla-io/flotilla/e2e/image"
 
-// program compiles the one in testdata.
+// program compiles the program in testdata.
 func program(t *testing.T) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "program")
@@ -27,7 +27,7 @@ func program(t *testing.T) []byte {
 	return data
 }
 
-// required is the version of a module in go.mod.
+// required returns the version of a module in go.mod.
 func required(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile("../go.mod")

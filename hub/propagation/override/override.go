@@ -42,7 +42,7 @@ type Overrides struct {
 	faults    []error
 }
 
-// New returns overrides.
+// New returns overrides with their selectors parsed.
 func New(all []fleetv1alpha1.PropagationOverride) *Overrides {
 	o := &Overrides{
 		all: all, clusters: make([]sets.Set[string], len(all)), selectors: make([]labels.Selector, len(all)), faults: make([]error, len(all)),
@@ -66,15 +66,15 @@ func Concerns(o *fleetv1alpha1.PropagationOverride, kind, name string) bool {
 	return (o.Kind == "" || o.Kind == kind) && (o.Name == "" || o.Name == name)
 }
 
-// For returns the overrides for an object of that kind and name in a cluster.
-func (o *Overrides) For(cluster string, with map[string]string, kind, name string) Set {
+// For returns the overrides for an object of that kind and name in a cluster with these labels.
+func (o *Overrides) For(cluster string, clusterLabels map[string]string, kind, name string) Set {
 	var set []rune
 	for i := range o.all {
-		is := &o.all[i]
-		if !Concerns(is, kind, name) {
+		entry := &o.all[i]
+		if !Concerns(entry, kind, name) {
 			continue
 		}
-		if o.faults[i] != nil || o.clusters[i].Has(cluster) || o.selectors[i] != nil && o.selectors[i].Matches(labels.Set(with)) {
+		if o.faults[i] != nil || o.clusters[i].Has(cluster) || o.selectors[i] != nil && o.selectors[i].Matches(labels.Set(clusterLabels)) {
 			set = append(set, rune(i)) // An override with an invalid selector is included, so that Apply fails.
 		}
 	}
@@ -112,31 +112,31 @@ func (o *Overrides) Apply(set Set, object *unstructured.Unstructured) (*unstruct
 	if err != nil {
 		return nil, explain(document, operations)
 	}
-	is := &unstructured.Unstructured{}
-	if err := is.UnmarshalJSON(patched); err != nil {
-		return nil, fmt.Errorf("the overrides make an object that can't be read: %w", err)
+	result := &unstructured.Unstructured{}
+	if err := result.UnmarshalJSON(patched); err != nil {
+		return nil, fmt.Errorf("read the object with its overrides: %w", err)
 	}
-	return is, nil
+	return result, nil
 }
 
 // withMaps returns the content of an object, with maps of labels and annotations if an operation adds to them.
 func withMaps(object *unstructured.Unstructured, operations []operation) map[string]any {
-	is := object.Object
+	out := object.Object
 	for _, name := range []string{"labels", "annotations"} {
-		meta, _ := is["metadata"].(map[string]any)
+		meta, _ := out["metadata"].(map[string]any)
 		prefix := "/metadata/" + name + "/"
 		if meta[name] == nil && slices.ContainsFunc(operations, func(o operation) bool {
 			return o.Op == fleetv1alpha1.PatchAdd && strings.HasPrefix(o.Path, prefix)
 		}) {
-			is, meta = maps.Clone(is), maps.Clone(meta)
+			out, meta = maps.Clone(out), maps.Clone(meta)
 			if meta == nil {
 				meta = map[string]any{}
 			}
 			meta[name] = map[string]any{}
-			is["metadata"] = meta
+			out["metadata"] = meta
 		}
 	}
-	return is
+	return out
 }
 
 // patch applies operations to a document.
@@ -199,7 +199,7 @@ func validatePatch(p fleetv1alpha1.PropagationPatch, at *field.Path) field.Error
 	segments := split(p.Path)
 	if p.Op == fleetv1alpha1.PatchRemove {
 		if p.Value != nil {
-			return field.ErrorList{field.Invalid(at.Child("value"), string(p.Value.Raw), "remove has no value")}
+			return field.ErrorList{field.Invalid(at.Child("value"), string(p.Value.Raw), "remove takes no value")}
 		}
 		return nil
 	}
@@ -215,7 +215,7 @@ func validatePatch(p fleetv1alpha1.PropagationPatch, at *field.Path) field.Error
 		return field.ErrorList{field.Invalid(at.Child("value"), string(p.Value.Raw), err.Error())}
 	}
 	if value == nil {
-		return field.ErrorList{field.Invalid(at.Child("value"), "null", "an object has no null values: use remove")}
+		return field.ErrorList{field.Invalid(at.Child("value"), "null", "null is not allowed: use remove")}
 	}
 	if segments[0] != "metadata" {
 		return nil
@@ -223,7 +223,7 @@ func validatePatch(p fleetv1alpha1.PropagationPatch, at *field.Path) field.Error
 	text, ok := value.(string)
 	if !ok {
 		return field.ErrorList{field.Invalid(at.Child("value"), string(p.Value.Raw),
-			"the value of a label or an annotation is a string: put it in quotes")}
+			"the value of a label or annotation must be a string: put it in quotes")}
 	}
 	key := segments[2]
 	var faults field.ErrorList
@@ -242,20 +242,20 @@ func validatePatch(p fleetv1alpha1.PropagationPatch, at *field.Path) field.Error
 func refuses(path string) string {
 	segments := split(path)
 	if segments == nil {
-		return "it is no JSON pointer (RFC 6901): it begins with / and has no empty parts; / in a name is ~1, and ~ is ~0"
+		return "not a JSON pointer (RFC 6901): it must begin with / and have no empty parts; write / in a name as ~1, and ~ as ~0"
 	}
 	switch segments[0] {
 	case "apiVersion", "kind":
-		return "an override can't make another object: select that object"
+		return "an override can't turn the object into another one: select that one instead"
 	case "status":
-		return "the status is the member's"
+		return "only the member writes the status"
 	case "metadata":
 		if len(segments) != 3 || segments[1] != "labels" && segments[1] != "annotations" {
-			return "of the metadata, an override can change single labels and annotations, such as /metadata/labels/example.com~1zone"
+			return "in metadata, an override can only change single labels and annotations, such as /metadata/labels/example.com~1zone"
 		}
 		domain, _, qualified := strings.Cut(segments[2], "/")
 		if qualified && (domain == fleetDomain || strings.HasSuffix(domain, "."+fleetDomain)) {
-			return "the hub and its agents keep that key for themselves: choose another one"
+			return "the key is reserved for the hub and its agents: choose another one"
 		}
 	}
 	return ""

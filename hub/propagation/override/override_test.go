@@ -60,15 +60,15 @@ func TestOverridesOfClustersAreEqualWhereTheSameOnesMatch(t *testing.T) {
 		{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}},
 		{Clusters: []string{"c"}, Kind: "Service", Name: "web"},
 	})
-	of := func(cluster, region, kind, name string) override.Set {
+	set := func(cluster, region, kind, name string) override.Set {
 		return o.For(cluster, map[string]string{"region": region}, kind, name)
 	}
-	require.Equal(t, of("a", "us", "Deployment", "web"), of("b", "us", "Service", "other"))
-	require.NotEqual(t, of("a", "us", "Deployment", "web"), of("a", "eu", "Deployment", "web"))
-	require.Equal(t, of("a", "eu", "Deployment", "web"), of("b", "eu", "Deployment", "web"))
-	require.Empty(t, of("c", "us", "Deployment", "web"))
-	require.Empty(t, of("c", "us", "Service", "other"))
-	require.NotEmpty(t, of("c", "us", "Service", "web"))
+	require.Equal(t, set("a", "us", "Deployment", "web"), set("b", "us", "Service", "other"))
+	require.NotEqual(t, set("a", "us", "Deployment", "web"), set("a", "eu", "Deployment", "web"))
+	require.Equal(t, set("a", "eu", "Deployment", "web"), set("b", "eu", "Deployment", "web"))
+	require.Empty(t, set("c", "us", "Deployment", "web"))
+	require.Empty(t, set("c", "us", "Service", "other"))
+	require.NotEmpty(t, set("c", "us", "Service", "web"))
 }
 
 func TestApply(t *testing.T) {
@@ -78,20 +78,20 @@ func TestApply(t *testing.T) {
 		overrides []fleetv1alpha1.PropagationOverride
 		want      string // A JSON merge patch on the Deployment, or an error if it starts with !. It is empty if nothing changes.
 	}{
-		{name: "without overrides nothing changes"},
+		{name: "no overrides"},
 		{
-			name:      "one of another cluster changes nothing",
+			name:      "an override of another cluster changes nothing",
 			overrides: []fleetv1alpha1.PropagationOverride{{Clusters: []string{"b"}, Patches: patches("replace /spec/replicas 5")}},
 		},
 		{
-			name: "one of another kind or name changes nothing",
+			name: "an override of another kind or name changes nothing",
 			overrides: []fleetv1alpha1.PropagationOverride{
 				{Clusters: []string{"a"}, Kind: "Service", Patches: patches("replace /spec/replicas 5")},
 				{Clusters: []string{"a"}, Name: "api", Patches: patches("replace /spec/replicas 5")},
 			},
 		},
 		{
-			name: "one of this kind and name changes it",
+			name: "an override of this kind and name applies",
 			overrides: []fleetv1alpha1.PropagationOverride{
 				{Clusters: []string{"b", "a"}, Kind: "Deployment", Name: "web", Patches: patches("replace /spec/replicas 5")},
 			},
@@ -154,37 +154,37 @@ func TestApply(t *testing.T) {
 			want:      "!overrides[1].patches[1]: the object has no /spec/paused",
 		},
 		{
-			name:      "nor removed",
+			name:      "a field that is not there can't be removed",
 			overrides: []fleetv1alpha1.PropagationOverride{in("remove /spec/paused")},
 			want:      "!overrides[0].patches[0]: the object has no /spec/paused",
 		},
 		{
-			name:      "nor can anything be added below it",
+			name:      "nothing can be added below a field that is not there",
 			overrides: []fleetv1alpha1.PropagationOverride{in(`add /spec/strategy/type "Recreate"`)},
 			want:      "!overrides[0].patches[0]: the object has no /spec/strategy/type",
 		},
 		{
-			name:      "nor an annotation removed that is not there",
+			name:      "an annotation that is not there can't be removed",
 			overrides: []fleetv1alpha1.PropagationOverride{in("remove /metadata/annotations/note")},
 			want:      "!overrides[0].patches[0]: the object has no /metadata/annotations/note",
 		},
 		{
-			name:      "nor an item beyond the end of a list, or before its start",
+			name:      "a negative list index is refused",
 			overrides: []fleetv1alpha1.PropagationOverride{in(`replace /spec/template/spec/containers/-1/image "x"`)},
 			want:      "!overrides[0].patches[0]: the object has no /spec/template/spec/containers/-1/image",
 		},
 		{
-			name:      "an index that is none is no item",
+			name:      "a list index must be a number",
 			overrides: []fleetv1alpha1.PropagationOverride{in(`add /spec/template/spec/containers/main "x"`)},
 			want:      "!overrides[0].patches[0]: add /spec/template/spec/containers/main",
 		},
 		{
-			name:      "what admission refuses is refused, whoever stored it",
+			name:      "a stored override that admission would refuse is refused",
 			overrides: []fleetv1alpha1.PropagationOverride{in(`replace /metadata/namespace "kube-system"`)},
-			want:      "!overrides[0].patches[0]: /metadata/namespace: of the metadata, an override can change single labels",
+			want:      "!overrides[0].patches[0]: /metadata/namespace: in metadata, an override can only change single labels",
 		},
 		{
-			name: "a selector that can't be read is an error, and not one that matches nothing",
+			name: "an invalid selector is an error",
 			overrides: []fleetv1alpha1.PropagationOverride{{
 				ClusterSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "region", Operator: "Near"}}},
 			}},
@@ -198,20 +198,20 @@ func TestApply(t *testing.T) {
 				object.SetLabels(nil)
 			}
 			before := object.DeepCopy()
-			is, err := apply(tc.overrides, "a", map[string]string{"region": "eu"}, object)
-			require.Empty(t, cmp.Diff(before, object), "the object that is shared by all clusters stays as it is")
+			got, err := apply(tc.overrides, "a", map[string]string{"region": "eu"}, object)
+			require.Empty(t, cmp.Diff(before, object), "the object that all clusters share is not changed")
 			if text, fails := strings.CutPrefix(tc.want, "!"); fails {
 				require.ErrorContains(t, err, text)
 				return
 			}
 			require.NoError(t, err)
 			if tc.want == "" {
-				require.Same(t, object, is)
+				require.Same(t, object, got)
 				return
 			}
 			want := before.DeepCopy()
 			merge(t, want.Object, []byte(tc.want))
-			require.Empty(t, cmp.Diff(want.Object, is.Object, cmp.Transformer("empty", func(m map[string]any) map[string]any {
+			require.Empty(t, cmp.Diff(want.Object, got.Object, cmp.Transformer("empty", func(m map[string]any) map[string]any {
 				if labels, ok := m["labels"].(map[string]any); ok && len(labels) == 0 {
 					delete(m, "labels")
 				}
@@ -256,9 +256,9 @@ func TestApplyIsSharedByClusters(t *testing.T) {
 		{Clusters: []string{"b"}, Patches: patches("replace /spec/replicas 7")},
 	}
 	for cluster, want := range map[string]int64{"a": 5, "b": 7, "c": 3} {
-		is, err := apply(overrides, cluster, nil, object)
+		got, err := apply(overrides, cluster, nil, object)
 		require.NoError(t, err)
-		replicas, _, err := unstructured.NestedInt64(is.Object, "spec", "replicas")
+		replicas, _, err := unstructured.NestedInt64(got.Object, "spec", "replicas")
 		require.NoError(t, err)
 		require.Equal(t, want, replicas, cluster)
 	}
@@ -272,10 +272,10 @@ func TestValidate(t *testing.T) {
 		override fleetv1alpha1.PropagationOverride
 		want     []string // the prefixes of the errors
 	}{
-		{name: "a valid one", override: in("replace /spec/replicas 5", "remove /spec/template/spec/nodeName", `add /data/a~1b~0c "x"`)},
-		{name: "of labels", override: in(`add /metadata/labels/example.com~1zone "a"`, "remove /metadata/annotations/note")},
+		{name: "a valid override", override: in("replace /spec/replicas 5", "remove /spec/template/spec/nodeName", `add /data/a~1b~0c "x"`)},
+		{name: "single labels and annotations", override: in(`add /metadata/labels/example.com~1zone "a"`, "remove /metadata/annotations/note")},
 		{name: "metadata of a template", override: in(`add /spec/template/metadata {"labels":{}}`, `replace /spec/template/kind "x"`)},
-		{name: "by labels", override: fleetv1alpha1.PropagationOverride{ClusterSelector: eu, Patches: patches("remove /spec/paused")}},
+		{name: "clusters selected by labels", override: fleetv1alpha1.PropagationOverride{ClusterSelector: eu, Patches: patches("remove /spec/paused")}},
 		{
 			name:     "clusters and a selector",
 			override: fleetv1alpha1.PropagationOverride{Clusters: []string{"a"}, ClusterSelector: eu, Patches: patches("remove /spec/paused")},
@@ -287,12 +287,12 @@ func TestValidate(t *testing.T) {
 			want:     []string{"spec.overrides[0]: Invalid value"},
 		},
 		{
-			name:     "a cluster that can't be",
+			name:     "an invalid cluster name",
 			override: fleetv1alpha1.PropagationOverride{Clusters: []string{"a", "B_"}, Patches: patches("remove /spec/paused")},
 			want:     []string{"spec.overrides[0].clusters[1]: Invalid value"},
 		},
 		{
-			name: "a selector that can't be",
+			name: "an invalid selector",
 			override: fleetv1alpha1.PropagationOverride{
 				ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}, Patches: patches("remove /spec/paused"),
 			},
@@ -311,24 +311,24 @@ func TestValidate(t *testing.T) {
 		{name: "all labels", override: in(`add /metadata/labels {}`), want: []string{"spec.overrides[0].patches[0].path: Forbidden"}},
 		{name: "below a label", override: in(`add /metadata/labels/a/b "c"`), want: []string{"spec.overrides[0].patches[0].path: Forbidden"}},
 		{name: "an annotation of the agent", override: in(`remove /metadata/annotations/fleet.kruise.io~1row-uid`), want: []string{
-			"spec.overrides[0].patches[0].path: Forbidden: /metadata/annotations/fleet.kruise.io~1row-uid: the hub and its agents keep that key",
+			"spec.overrides[0].patches[0].path: Forbidden: /metadata/annotations/fleet.kruise.io~1row-uid: the key is reserved for the hub and its agents",
 		}},
 		{name: "a label of the hub", override: in(`add /metadata/labels/sub.fleet.kruise.io~1x "y"`), want: []string{
 			"spec.overrides[0].patches[0].path: Forbidden",
 		}},
-		{name: "no label key", override: in(`add /metadata/labels/a~1b~1c "d"`), want: []string{"spec.overrides[0].patches[0].path: Invalid value"}},
-		{name: "no label value", override: in(`add /metadata/labels/a "b c"`), want: []string{"spec.overrides[0].patches[0].value: Invalid value"}},
+		{name: "an invalid label key", override: in(`add /metadata/labels/a~1b~1c "d"`), want: []string{"spec.overrides[0].patches[0].path: Invalid value"}},
+		{name: "an invalid label value", override: in(`add /metadata/labels/a "b c"`), want: []string{"spec.overrides[0].patches[0].value: Invalid value"}},
 		{name: "an annotation with spaces", override: in(`add /metadata/annotations/a "b c"`)},
 		{name: "a label that is a number", override: in(`add /metadata/labels/a 1`), want: []string{
-			"spec.overrides[0].patches[0].value: Invalid value: \"1\": the value of a label or an annotation is a string: put it in quotes",
+			"spec.overrides[0].patches[0].value: Invalid value: \"1\": the value of a label or annotation must be a string: put it in quotes",
 		}},
-		{name: "no pointer", override: in("remove spec"), want: []string{"spec.overrides[0].patches[0].path: Forbidden"}},
+		{name: "an invalid JSON pointer", override: in("remove spec"), want: []string{"spec.overrides[0].patches[0].path: Forbidden"}},
 		{name: "the whole object", override: in("remove /"), want: []string{"spec.overrides[0].patches[0].path: Forbidden"}},
-		{name: "an empty part", override: in("remove /spec//x"), want: []string{"spec.overrides[0].patches[0].path: Forbidden"}},
+		{name: "an empty part of a path", override: in("remove /spec//x"), want: []string{"spec.overrides[0].patches[0].path: Forbidden"}},
 		{name: "a wrong escape", override: in("remove /spec/~2"), want: []string{"spec.overrides[0].patches[0].path: Forbidden"}},
 		{name: "add without value", override: in("add /spec/x"), want: []string{"spec.overrides[0].patches[0].value: Required value"}},
 		{name: "remove with a value", override: in("remove /spec/x 1"), want: []string{"spec.overrides[0].patches[0].value: Invalid value"}},
-		{name: "null", override: in("add /spec/x null"), want: []string{"spec.overrides[0].patches[0].value: Invalid value: \"null\": an object has no"}},
+		{name: "null", override: in("add /spec/x null"), want: []string{"spec.overrides[0].patches[0].value: Invalid value: \"null\": null is not allowed"}},
 		{name: "another operation", override: in("copy /spec/x 1"), want: []string{"spec.overrides[0].patches[0].op: Unsupported value"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/pulljob"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/workload/pulljob"
 )
 
 // fieldOwner is the name under which the controller writes.
@@ -43,7 +43,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	}
 	for _, job := range p.drop {
 		note(w.Drop(ctx, o.list, job), ReasonFailedDelete, new(event.Normal(ReasonSuccessfulDelete, actionPull,
-			"ImagePullJob %s of %s is not wanted any more", job.Name, job.Spec.Image)))
+			"deleted ImagePullJob %s: image %s is no longer wanted", job.Name, job.Spec.Image)))
 	}
 	return a
 }

@@ -2,46 +2,19 @@ package imagelistpulljob
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	notes "github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
-
-// Options tune the controller.
-type Options struct {
-	// Workers is how many ImageListPullJobs are reconciled at once; 0 means 3.
-	Workers int
-	// ExpectationTimeout is how long to wait for the cache to show our writes; 0 means expect.DefaultTimeout.
-	ExpectationTimeout time.Duration
-	// Clock is required.
-	Clock clock.PassiveClock
-}
 
 // Reconciler reconciles ImageListPullJobs.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads from the apiserver.
-	Client client.Client
-	Live   client.Reader
-	// Clock is the clock.
-	Clock clock.PassiveClock
-	// Expect has the writes that the cache does not show yet.
-	Expect *expect.Store
-	// Events sends events.
-	Events notes.Recorder
+	*control.Controller
 }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=imagelistpulljobs,verbs=get;list;watch;delete
@@ -51,22 +24,17 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Setup adds the controller to mgr.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+func Setup(ctx context.Context, mgr ctrl.Manager, o control.Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	if err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &appsv1beta1.ImagePullJob{}); err != nil {
 		return err
 	}
-	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
-		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))),
-	}
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(kind)).
+	r := &Reconciler{control.New(mgr, kind, fieldOwner, o)}
+	err := control.NewBuilder(mgr, kind, o.Workers).
 		For(&appsv1beta1.ImageListPullJob{}).
 		Owns(&appsv1beta1.ImagePullJob{}).
-		WithOptions(podcontrol.Queue(o.Workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of %s: %w", kind, err)
@@ -74,21 +42,22 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Reconcile takes the next step for one ImageListPullJob. The garbage collector deletes the jobs of one that is deleted.
+// Reconcile takes the next step for one ImageListPullJob. The garbage collector deletes the jobs of a deleted one.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
+		return r.NotPlanned(ctx, measure, req, began, err)
 	}
 	now := r.Clock.Now()
 	p := plan(o, now)
-	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
+	r.Planned(measure, req, began, now)
 	count(p)
 	if p.remove {
-		return ctrl.Result{}, jobend.Remove(ctx, r.Client, o.list)
+		return ctrl.Result{}, control.RemoveJob(ctx, r.Client, o.list)
 	}
 	a := r.apply(ctx, o, p)
-	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	_, err = w.Write(ctx, o.list, o.list.Status, status(o, p, a, now), a.events)
-	return w.Result(o.list, p.recheck, errors.Join(a.err, err))
+	return r.Report(ctx, control.Outcome{
+		Object: o.list, Was: o.list.Status, Is: status(o, p, a, now), Events: a.events, Recheck: p.recheck, Err: a.err,
+	})
 }

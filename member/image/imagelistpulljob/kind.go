@@ -11,7 +11,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=imagelistpulljobs.apps.kruise.io,verbs=get;list;watch;patch
@@ -29,7 +29,7 @@ func Registration() setup.Kind {
 			if !feature.PullsImages(o.Gates) {
 				return nil
 			}
-			return Setup(ctx, mgr, Options{Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock})
+			return Setup(ctx, mgr, o.Control(name))
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{Off: !feature.PullsImages(o.Gates), Secrets: o.PullSecrets}

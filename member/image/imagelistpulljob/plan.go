@@ -14,8 +14,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/pulljob"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/workload/pulljob"
 )
 
 // planned is the next step for each image.
@@ -34,7 +34,7 @@ type planned struct {
 func plan(o observed, now time.Time) planned {
 	p := planned{kept: map[string]*appsv1beta1.ImagePullJob{}}
 	if done := o.list.Status.CompletionTime; done != nil {
-		p.remove, p.recheck = jobend.Due(done, o.list.Spec.CompletionPolicy.TTLSecondsAfterFinished, now)
+		p.remove, p.recheck = timing.Passed(done, o.list.Spec.CompletionPolicy.TTLSecondsAfterFinished, now)
 		return p
 	}
 	busy := map[string]bool{} // Images with a job that is being deleted.
@@ -86,8 +86,8 @@ func wanted(list *appsv1beta1.ImageListPullJob, image string) *appsv1beta1.Image
 }
 
 // hashOf returns a hash that can be part of a name.
-func hashOf(of any) string {
+func hashOf(value any) string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(dump.ForHash(of))) // It never fails.
+	_, _ = h.Write([]byte(dump.ForHash(value))) // It never fails.
 	return rand.SafeEncodeString(strconv.FormatUint(h.Sum64(), 10))
 }

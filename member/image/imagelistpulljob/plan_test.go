@@ -17,7 +17,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
 )
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
@@ -38,17 +39,17 @@ func TestPlan(t *testing.T) {
 		create, change, drop []string
 	}{
 		{name: "each image gets a job", list: listing(), create: []string{"nginx:1", "redis:7"}},
-		{name: "one that is there stays", list: listing(), jobs: []*appsv1beta1.ImagePullJob{made(listing(), "nginx:1", true)}, create: []string{"redis:7"}},
+		{name: "an existing job stays", list: listing(), jobs: []*appsv1beta1.ImagePullJob{made(listing(), "nginx:1", true)}, create: []string{"redis:7"}},
 		{
-			name: "one that is not complete is changed", list: listing(slower, of("nginx:1")),
+			name: "a job that is not complete is updated", list: listing(slower, withImages("nginx:1")),
 			jobs: []*appsv1beta1.ImagePullJob{made(listing(), "nginx:1", false)}, change: []string{"nginx:1"},
 		},
 		{
-			name: "one that is complete is replaced", list: listing(slower, of("nginx:1")),
+			name: "a complete job is replaced", list: listing(slower, withImages("nginx:1")),
 			jobs: []*appsv1beta1.ImagePullJob{made(listing(), "nginx:1", true)}, drop: []string{"nginx:1"}, create: []string{"nginx:1"},
 		},
 		{
-			name: "one whose image is gone is deleted", list: listing(of("nginx:1")),
+			name: "a job whose image was removed is deleted", list: listing(withImages("nginx:1")),
 			jobs: []*appsv1beta1.ImagePullJob{made(listing(), "nginx:1", true), made(listing(), "redis:7", false)}, drop: []string{"redis:7"},
 		},
 	} {
@@ -81,9 +82,9 @@ metadata: {name: ilpj-a1-whvs2, generateName: ilpj-a1-, namespace: default, labe
 spec: {completionPolicy: {type: Always}, image: "nginx:1.26", imagePullPolicy: IfNotPresent, parallelism: 1, pullPolicy: {backoffLimit: 3, timeoutSeconds: 600}}
 status: {active: 1, desired: 3, failed: 0, startTime: '2026-11-22T16:44:05Z', succeeded: 0}
 `), job))
-	is := l.DeepCopy()
-	require.NoError(t, (&Webhook{}).Default(t.Context(), is))
-	require.Equal(t, l, is)
+	defaulted := l.DeepCopy()
+	require.NoError(t, (&Webhook{}).Default(t.Context(), defaulted))
+	require.Equal(t, l, defaulted)
 	p := plan(observed{list: l, jobs: []*appsv1beta1.ImagePullJob{job}}, noon)
 	require.Empty(t, p.create)
 	require.Empty(t, p.change)
@@ -107,11 +108,13 @@ func TestAnImagePullJobThatIsRefusedIsSeen(t *testing.T) {
 		{apierrors.NewTooManyRequests("later", 1), false},
 		{apierrors.NewInternalError(errors.New("no webhook")), false},
 	} {
-		r := &Reconciler{Expect: expect.New("Test", testclock.NewFakePassiveClock(noon), 0), Client: interceptor.NewClient(nil, interceptor.Funcs{
-			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err },
-			Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return tc.err },
-			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return tc.err },
-		})}
+		r := &Reconciler{
+			Controller: &control.Controller{Expect: expect.New("Test", testclock.NewFakePassiveClock(noon), 0), Client: interceptor.NewClient(nil, interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err },
+				Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return tc.err },
+				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return tc.err },
+			})},
+		}
 		o := observed{list: listing(slower), jobs: []*appsv1beta1.ImagePullJob{wanted(listing(), "nginx:1"), wanted(listing(), "gone:1")}}
 		a := r.apply(t.Context(), o, plan(o, noon))
 		require.ErrorIs(t, a.err, tc.err)
@@ -136,7 +139,7 @@ func TestNodesThatDoNotExistAreSeen(t *testing.T) {
 	job.Status = appsv1beta1.ImagePullJobStatus{StartTime: new(metav1.NewTime(noon)), CompletionTime: new(metav1.NewTime(noon)), Desired: 1, Succeeded: 1}
 	s := status(observed{list: l}, planned{kept: map[string]*appsv1beta1.ImagePullJob{l.Spec.Images[0]: job}}, applied{}, noon)
 	require.Len(t, s.FailedImageStatuses, 1)
-	require.Contains(t, s.FailedImageStatuses[0].Message, "1 nodes that selector.names has don't exist")
+	require.Contains(t, s.FailedImageStatuses[0].Message, "1 node(s) in selector.names do not exist")
 	job.Status.Desired = 2
 	require.Empty(t, status(observed{list: l}, planned{kept: map[string]*appsv1beta1.ImagePullJob{l.Spec.Images[0]: job}}, applied{}, noon).FailedImageStatuses)
 }

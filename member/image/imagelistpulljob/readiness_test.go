@@ -16,9 +16,9 @@ import (
 func TestKstatusTellsHowFarAnImageListPullJobIs(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1000, 0)
-	job := func(is appsv1beta1.ImagePullJobStatus) map[string]*appsv1beta1.ImagePullJob {
-		is.StartTime = new(metav1.NewTime(at))
-		return map[string]*appsv1beta1.ImagePullJob{"nginx:1": {ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: is}}
+	job := func(status appsv1beta1.ImagePullJobStatus) map[string]*appsv1beta1.ImagePullJob {
+		status.StartTime = new(metav1.NewTime(at))
+		return map[string]*appsv1beta1.ImagePullJob{"nginx:1": {ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: status}}
 	}
 	over := new(metav1.NewTime(at))
 	for _, tt := range []struct {
@@ -33,13 +33,13 @@ func TestKstatusTellsHowFarAnImageListPullJobIs(t *testing.T) {
 		{name: "a job is refused", done: applied{err: errors.New("no")}, want: kstatus.InProgressStatus},
 		{name: "nodes pull", jobs: job(appsv1beta1.ImagePullJobStatus{Desired: 2, Active: 1, Succeeded: 1}), want: kstatus.InProgressStatus},
 		{name: "a node has failed", jobs: job(appsv1beta1.ImagePullJobStatus{Desired: 2, Active: 1, Failed: 1}), want: kstatus.FailedStatus},
-		{name: "it has completed", jobs: job(appsv1beta1.ImagePullJobStatus{Desired: 2, Succeeded: 2, CompletionTime: over}), want: kstatus.CurrentStatus},
+		{name: "the list has completed", jobs: job(appsv1beta1.ImagePullJobStatus{Desired: 2, Succeeded: 2, CompletionTime: over}), want: kstatus.CurrentStatus},
 		{
-			name: "it has completed with a failed node", jobs: job(appsv1beta1.ImagePullJobStatus{Desired: 2, Succeeded: 1, Failed: 1, CompletionTime: over}),
+			name: "the list has completed with a failed node", jobs: job(appsv1beta1.ImagePullJobStatus{Desired: 2, Succeeded: 1, Failed: 1, CompletionTime: over}),
 			want: kstatus.FailedStatus,
 		},
-		{name: "it goes on for ever, and all nodes have it", jobs: job(appsv1beta1.ImagePullJobStatus{Desired: 2, Succeeded: 2}), never: true, want: kstatus.CurrentStatus},
-		{name: "it is being deleted", deleted: true, want: kstatus.TerminatingStatus},
+		{name: "the list never ends, and all nodes have the images", jobs: job(appsv1beta1.ImagePullJobStatus{Desired: 2, Succeeded: 2}), never: true, want: kstatus.CurrentStatus},
+		{name: "the list is being deleted", deleted: true, want: kstatus.TerminatingStatus},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +54,7 @@ func TestKstatusTellsHowFarAnImageListPullJobIs(t *testing.T) {
 			}
 			require.Equal(t, tt.want, testkit.Kstatus(t, l))
 			if l.Status.CompletionTime != nil {
-				require.Equal(t, l.Status, status(observed{list: l}, planned{}, applied{}, at), "what is complete stays as it is")
+				require.Equal(t, l.Status, status(observed{list: l}, planned{}, applied{}, at), "a complete list stays as it is")
 			}
 		})
 	}

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/pulljob"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/workload/pulljob"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -35,7 +35,7 @@ func simulated(tb testing.TB) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			return &Reconciler{Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{}}, nil
+			return &Reconciler{Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{})}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
 			return ownership.IndexByOwner(ctx, i, &appsv1beta1.ImagePullJob{})
@@ -60,21 +60,21 @@ func (pullers) Steps(w *sim.World) []sim.Step {
 		if job.Status.CompletionTime != nil || job.DeletionTimestamp != nil || metav1.GetControllerOf(job) == nil {
 			continue
 		}
-		is := job.DeepCopy()
+		updated := job.DeepCopy()
 		switch {
 		case job.Status.StartTime == nil:
-			is.Status = appsv1beta1.ImagePullJobStatus{StartTime: new(metav1.NewTime(w.Now().Truncate(time.Second))), Desired: 1, Active: 1}
+			updated.Status = appsv1beta1.ImagePullJobStatus{StartTime: new(metav1.NewTime(w.Now().Truncate(time.Second))), Desired: 1, Active: 1}
 		case strings.Contains(job.Spec.Image, "slow"):
 			continue
 		default:
-			is.Status.Active, is.Status.CompletionTime = 0, new(metav1.NewTime(w.Now().Truncate(time.Second)))
+			updated.Status.Active, updated.Status.CompletionTime = 0, new(metav1.NewTime(w.Now().Truncate(time.Second)))
 			if strings.Contains(job.Spec.Image, "bad") {
-				is.Status.Failed = 1
+				updated.Status.Failed = 1
 			} else {
-				is.Status.Succeeded = 1
+				updated.Status.Succeeded = 1
 			}
 		}
-		out = append(out, sim.Step{Name: job.Spec.Image, Do: func(ctx context.Context) error { return w.User().Status().Update(ctx, is) }})
+		out = append(out, sim.Step{Name: job.Spec.Image, Do: func(ctx context.Context) error { return w.User().Status().Update(ctx, updated) }})
 	}
 	return out
 }
@@ -123,7 +123,7 @@ func listing(change ...func(*appsv1beta1.ImageListPullJobSpec)) *appsv1beta1.Ima
 	return l
 }
 
-func of(images ...string) func(*appsv1beta1.ImageListPullJobSpec) {
+func withImages(images ...string) func(*appsv1beta1.ImageListPullJobSpec) {
 	return func(s *appsv1beta1.ImageListPullJobSpec) { s.Images = images }
 }
 
@@ -150,10 +150,10 @@ func stories() []sim.Scenario {
 	foreign.Name, foreign.OwnerReferences = "somebody", nil
 	return []sim.Scenario{
 		{Name: "two images", Objects: []client.Object{listing(), foreign}},
-		{Name: "one fails", Objects: []client.Object{listing(of("nginx:1", "bad:1"))}},
-		{Name: "one more and one less", Objects: []client.Object{listing(never)}, Edits: []sim.Edit{edit("other images", of("redis:7", "mysql:9"))}},
-		{Name: "another timeout while one is slow", Objects: []client.Object{listing(never, of("nginx:1", "slow:1"))}, Edits: []sim.Edit{edit("a longer timeout", slower)}},
-		{Name: "it is deleted after its TTL", Stall: 75 * time.Second, Objects: []client.Object{listing(func(s *appsv1beta1.ImageListPullJobSpec) {
+		{Name: "one image fails", Objects: []client.Object{listing(withImages("nginx:1", "bad:1"))}},
+		{Name: "one image is added and one removed", Objects: []client.Object{listing(never)}, Edits: []sim.Edit{edit("other images", withImages("redis:7", "mysql:9"))}},
+		{Name: "a new timeout while one image is slow", Objects: []client.Object{listing(never, withImages("nginx:1", "slow:1"))}, Edits: []sim.Edit{edit("a longer timeout", slower)}},
+		{Name: "the list is deleted after its TTL", Stall: 75 * time.Second, Objects: []client.Object{listing(func(s *appsv1beta1.ImageListPullJobSpec) {
 			s.CompletionPolicy.TTLSecondsAfterFinished = new(int32(60))
 		})}},
 		{Name: "the list is deleted", Objects: []client.Object{listing(never)}, Edits: []sim.Edit{{Name: "delete", Do: func(ctx context.Context, w *sim.World) error {

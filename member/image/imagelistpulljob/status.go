@@ -10,8 +10,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 )
 
 // Reasons and action of events.
@@ -31,8 +31,8 @@ const (
 	actionPull = "PullImages"
 )
 
-// named returns how many nodes a selector names.
-func named(s *appsv1beta1.ImageListPullJobSpec) int {
+// countNamed returns how many nodes a selector names.
+func countNamed(s *appsv1beta1.ImageListPullJobSpec) int {
 	if s.PodSelector != nil || s.Selector == nil {
 		return 0
 	}
@@ -54,7 +54,7 @@ func status(o observed, p planned, a applied, now time.Time) appsv1beta1.ImageLi
 func readiness(s *appsv1beta1.ImageListPullJobStatus, a applied) report.Readiness {
 	switch {
 	case len(s.FailedImageStatuses) > 0:
-		return report.Stalled(report.Failure{Reason: reasonFailedImages, Message: "nodes have not all images: status.failedImageStatuses lists them"})
+		return report.Stalled(report.Failure{Reason: reasonFailedImages, Message: "some images are missing on nodes: see status.failedImageStatuses"})
 	case s.CompletionTime != nil:
 		return report.Ready("all nodes have all images")
 	case a.err != nil:
@@ -62,7 +62,7 @@ func readiness(s *appsv1beta1.ImageListPullJobStatus, a applied) report.Readines
 	case s.Succeeded == s.Desired: // It never completes.
 		return report.Ready("all nodes have all images; new nodes get them")
 	}
-	return report.Reconciling(report.ReasonProgressing, "nodes are still to pull images")
+	return report.Reconciling(report.ReasonProgressing, "nodes have yet to pull images")
 }
 
 // counted returns the status without the readiness.
@@ -87,27 +87,27 @@ func counted(o observed, p planned, now time.Time) appsv1beta1.ImageListPullJobS
 		if job == nil || job.Status.StartTime == nil {
 			continue
 		}
-		is := &job.Status
-		if is.Active > 0 {
+		status := &job.Status
+		if status.Active > 0 {
 			s.Active++
 		}
-		if is.Succeeded+is.Failed == is.Desired && !changing[job.Name] {
+		if status.Succeeded+status.Failed == status.Desired && !changing[job.Name] {
 			s.Completed++
-			if is.Failed == 0 {
+			if status.Failed == 0 {
 				s.Succeeded++
 			}
 		}
 		var why []string
-		if is.Failed > 0 {
-			why = append(why, fmt.Sprintf("it failed on %d nodes", is.Failed))
+		if status.Failed > 0 {
+			why = append(why, fmt.Sprintf("it failed on %d node(s)", status.Failed))
 		}
-		if absent := named(&o.list.Spec) - int(is.Desired); absent > 0 && !changing[job.Name] {
+		if absent := countNamed(&o.list.Spec) - int(status.Desired); absent > 0 && !changing[job.Name] {
 			why = append(why, imagepull.Absent(absent))
 		}
 		if len(why) > 0 {
 			s.FailedImageStatuses = append(s.FailedImageStatuses, appsv1beta1.FailedImageStatus{
 				ImagePullJob: job.Name, Name: image,
-				Message: fmt.Sprintf("%s: kubectl get imagepulljob %s -o yaml lists them", strings.Join(why, ", "), job.Name),
+				Message: fmt.Sprintf("%s: run kubectl get imagepulljob %s -o yaml to list them", strings.Join(why, ", "), job.Name),
 			})
 		}
 	}

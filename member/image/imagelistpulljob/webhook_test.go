@@ -29,9 +29,9 @@ func TestWhatIsRefused(t *testing.T) {
 	}{
 		{"two images", func(s *spec) { s.Images = []string{"nginx:1.26", "nginx:1.27"} }, ""},
 		{"a deadline as long as an attempt", func(s *spec) { s.CompletionPolicy.ActiveDeadlineSeconds = new(int64(600)) }, ""},
-		{"a bad image", func(s *spec) { s.Images = []string{"nginx", "a b"} }, `spec.images[1]: Invalid value: "a b": it is no image`},
+		{"an invalid image", func(s *spec) { s.Images = []string{"nginx", "a b"} }, `spec.images[1]: Invalid value: "a b": it is not an image`},
 		{
-			"an image in two ways", func(s *spec) { s.Images = []string{"nginx", "nginx:latest"} },
+			"an image written in two ways", func(s *spec) { s.Images = []string{"nginx", "nginx:latest"} },
 			`spec.images[1]: Invalid value: "nginx:latest": it is the same image as nginx: remove one of them`,
 		},
 		{"parallelism in percent", func(s *spec) { s.Parallelism = new(intstr.FromString("10%")) }, "a percentage is not supported"},
@@ -52,7 +52,7 @@ func TestWhatIsRefused(t *testing.T) {
 			}
 			require.ErrorContains(t, err, tc.want)
 			_, err = (&Webhook{}).ValidateUpdate(t.Context(), job, job)
-			require.NoError(t, err, "what is stored may be older than the rule")
+			require.NoError(t, err, "a stored object may be older than the rule")
 		})
 	}
 	_, err := (&Webhook{Off: true}).ValidateCreate(t.Context(), &appsv1beta1.ImageListPullJob{Spec: spec{Images: []string{"nginx:1.27"}}})

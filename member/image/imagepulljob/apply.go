@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
 // fieldOwner is the name under which the controller writes ImagePullJobs.
@@ -38,14 +38,14 @@ type applied struct {
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	logins, err := r.logins(ctx, o, p)
 	if err != nil {
-		return applied{err: err, idle: p.begun()}
+		return applied{err: err, idle: p.countStarts()}
 	}
 	outcomes := make([]outcome, len(p.steps))
 	var group errgroup.Group
 	group.SetLimit(r.Parallel)
 	for i := range p.steps {
 		group.Go(func() error {
-			outcomes[i] = r.write(ctx, o.job, sealed(ctx, p.steps[i], logins))
+			outcomes[i] = r.write(ctx, o.job, sealStep(ctx, p.steps[i], logins))
 			return nil
 		})
 	}
@@ -68,15 +68,15 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	switch {
 	case a.err != nil:
 	case p.remove:
-		a.gone, a.err = true, jobend.Remove(ctx, r.Client, o.job)
+		a.gone, a.err = true, control.RemoveJob(ctx, r.Client, o.job)
 	case p.release:
 		a.gone, a.err = true, r.release(ctx, o.job)
 	}
 	return a
 }
 
-// begun returns how many pulls should begin.
-func (p *planned) begun() int {
+// countStarts returns how many pulls should begin.
+func (p *planned) countStarts() int {
 	n := 0
 	for i := range p.steps {
 		if p.steps[i].begins {
@@ -94,10 +94,10 @@ type outcome struct {
 
 // write applies what a job wants in one NodeImage. Entries written by others stay.
 func (r *Reconciler) write(ctx context.Context, job *appsv1beta1.ImagePullJob, s step) outcome {
-	is, err := r.send(ctx, job, s, images(s.ref.Name, s.entry, s.sandbox))
-	if err == nil && s.entry == nil && owned(is, job.UID) {
+	written, err := r.send(ctx, job, s, images(s.ref.Name, s.entry, s.sandbox))
+	if err == nil && s.entry == nil && owned(written, job.UID) {
 		// OpenKruise has written it without an apply. An apply that changes nothing makes it the job's own.
-		if _, err = r.send(ctx, job, s, adopted(is, job)); err == nil {
+		if _, err = r.send(ctx, job, s, adopted(written, job)); err == nil {
 			_, err = r.send(ctx, job, s, nil)
 		}
 	}
@@ -126,12 +126,12 @@ func (r *Reconciler) send(
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), ownerOf(job), client.ForceOwnership); err != nil {
 		return nil, err
 	}
-	is := &appsv1beta1.NodeImage{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, is); err != nil {
+	written := &appsv1beta1.NodeImage{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, written); err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
-	r.Expect.Written(job.UID, is)
-	return is, nil
+	r.Expect.Written(job.UID, written)
+	return written, nil
 }
 
 // images returns what is applied for an entry; nil without an entry.

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/pullsecret"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -27,8 +27,8 @@ func tenants() (ours, theirs *appsv1beta1.ImagePullJob) {
 	return ours, theirs
 }
 
-// seen returns what the reconcile of a job observes about a node on which both may want an image.
-func seen(job, other *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage) observed {
+// observedBy returns what the reconcile of a job observes about a node on which both may want an image.
+func observedBy(job, other *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage) observed {
 	return observed{job: job, nodes: []*appsv1beta1.NodeImage{n}, others: map[types.UID]*appsv1beta1.ImagePullJob{other.UID: other}}
 }
 
@@ -47,24 +47,24 @@ func TestAttack28APullIsNotChangedByAnotherNamespace(t *testing.T) {
 	ours, theirs := tenants()
 	shared := func() *appsv1beta1.ImageTagSpec {
 		entry := entryOf(theirs)
-		entry.OwnerReferences = append(entry.OwnerReferences, joined(ours, nginx).OwnerReferences...)
+		entry.OwnerReferences = append(entry.OwnerReferences, joinedEntry(ours, nginx).OwnerReferences...)
 		return entry
 	}
 	for _, phase := range []appsv1beta1.ImagePullPhase{pulls, done} {
-		p := plan(seen(ours, theirs, with("a", phase, entryOf(theirs))), noon)
+		p := plan(observedBy(ours, theirs, nodeImageWith("a", phase, entryOf(theirs))), noon)
 		require.Len(t, p.steps, 1)
-		require.Equal(t, joined(ours, nginx), p.steps[0].entry, "a pull that is %s is shared as it is", phase)
+		require.Equal(t, joinedEntry(ours, nginx), p.steps[0].entry, "a pull that is %s is shared as it is", phase)
 		require.Nil(t, p.steps[0].sandbox)
 	}
-	p := plan(seen(ours, theirs, with("a", pulls, shared())), noon)
+	p := plan(observedBy(ours, theirs, nodeImageWith("a", pulls, shared())), noon)
 	require.Empty(t, p.steps, "the newer job changes nothing either")
 	require.Equal(t, 1, p.active)
-	p = plan(seen(ours, theirs, with("a", done, shared())), noon)
+	p = plan(observedBy(ours, theirs, nodeImageWith("a", done, shared())), noon)
 	require.Equal(t, 1, p.succeeded)
 	require.Empty(t, p.steps)
 
 	// Their limits and credentials must not make ours fail: once the pull has failed, ours is pulled.
-	p = plan(seen(ours, theirs, with("a", failed, shared())), noon)
+	p = plan(observedBy(ours, theirs, nodeImageWith("a", failed, shared())), noon)
 	require.Len(t, p.steps, 1)
 	turn := p.steps[0].entry
 	require.Empty(t, p.failed)
@@ -75,9 +75,9 @@ func TestAttack28APullIsNotChangedByAnotherNamespace(t *testing.T) {
 	// It is no longer their turn, whatever becomes of it.
 	after := shared()
 	after.Version, after.PullPolicy, after.OwnerReferences = turn.Version, turn.PullPolicy, append(after.OwnerReferences[:1:1], turn.OwnerReferences...)
-	p = plan(seen(theirs, ours, with("a", pulls, after)), noon)
+	p = plan(observedBy(theirs, ours, nodeImageWith("a", pulls, after)), noon)
 	require.Empty(t, p.steps)
-	for _, o := range []observed{seen(theirs, ours, with("a", failed, after)), seen(ours, theirs, with("a", failed, after))} {
+	for _, o := range []observed{observedBy(theirs, ours, nodeImageWith("a", failed, after)), observedBy(ours, theirs, nodeImageWith("a", failed, after))} {
 		p = plan(o, noon)
 		require.Equal(t, []string{"a"}, p.failed, o.job.Namespace)
 		require.Empty(t, p.steps)
@@ -87,15 +87,15 @@ func TestAttack28APullIsNotChangedByAnotherNamespace(t *testing.T) {
 	// before, ours decides.
 	both := entryOf(theirs)
 	both.OwnerReferences = append(both.OwnerReferences, entryOf(ours).OwnerReferences...)
-	p = plan(seen(ours, theirs, with("a", pulls, both)), noon)
+	p = plan(observedBy(ours, theirs, nodeImageWith("a", pulls, both)), noon)
 	require.Empty(t, p.steps)
-	p = plan(seen(theirs, ours, with("a", pulls, both)), noon)
+	p = plan(observedBy(theirs, ours, nodeImageWith("a", pulls, both)), noon)
 	require.Equal(t, int64(4), p.steps[0].entry.Version)
-	p = plan(seen(ours, theirs, with("a", failed, both)), noon)
+	p = plan(observedBy(ours, theirs, nodeImageWith("a", failed, both)), noon)
 	require.Equal(t, int64(4), p.steps[0].entry.Version)
 
 	// A job that is gone or complete no longer decides.
-	alone := seen(ours, theirs, with("a", pulls, shared()))
+	alone := observedBy(ours, theirs, nodeImageWith("a", pulls, shared()))
 	alone.others = nil
 	p = plan(alone, noon)
 	require.Len(t, p.steps, 1)
@@ -103,7 +103,7 @@ func TestAttack28APullIsNotChangedByAnotherNamespace(t *testing.T) {
 
 	// For two jobs in one namespace nothing changes: the newer one decides.
 	theirs.Namespace = ours.Namespace
-	p = plan(seen(ours, theirs, with("a", pulls, entryOf(theirs))), noon)
+	p = plan(observedBy(ours, theirs, nodeImageWith("a", pulls, entryOf(theirs))), noon)
 	require.Equal(t, int64(3), p.steps[0].entry.Version)
 	require.NotNil(t, p.steps[0].entry.PullPolicy)
 }
@@ -116,13 +116,13 @@ func TestAttack28CredentialsAreNotUsedForAnotherNamespace(t *testing.T) {
 	entry := entryOf(theirs)
 	entry.Credentials.Key = key.Public()
 	for name, others := range map[string]map[types.UID]*appsv1beta1.ImagePullJob{"their job is there": {theirs.UID: theirs}, "it is gone": nil} {
-		n := with("a", appsv1beta1.ImagePhaseFailed, entry)
+		n := nodeImageWith("a", appsv1beta1.ImagePhaseFailed, entry)
 		n.Status.CredentialsKey = key.Public()
-		o := seen(ours, theirs, n)
+		o := observedBy(ours, theirs, n)
 		o.others = others
 		p := plan(o, noon)
 		require.Len(t, p.steps, 1, name)
-		s := sealed(t.Context(), p.steps[0], nil)
+		s := sealStep(t.Context(), p.steps[0], nil)
 		require.NotNil(t, s.entry.Credentials, "%s: without, those of the other job would stay in the entry", name)
 		logins, err := key.Open(s.entry.Credentials.Sealed, pullsecret.For{Node: "a", Image: "nginx:1"})
 		require.NoError(t, err)
@@ -144,18 +144,18 @@ func TestAttack28ANamespaceLeavesPlacesForOthers(t *testing.T) {
 			require.Equal(t, 1, p.pending)
 			require.False(t, p.complete)
 			s, events := status(observed{job: job}, p, applied{}, noon)
-			require.Contains(t, s.Message, "1 nodes have no place for another image of this namespace")
+			require.Contains(t, s.Message, "1 node(s) have no room for another image of this namespace")
 			require.Equal(t, ReasonNoPlace, s.Conditions[1].Reason)
 			require.Equal(t, ReasonNoPlace, events[0].Reason)
 			job.Status = s
 			_, events = status(observed{job: job}, p, applied{}, noon)
-			require.Empty(t, events, "it is told once")
+			require.Empty(t, events, "the event is sent once")
 			return false
 		}
 		n.Spec.Images[p.steps[0].ref.Name] = appsv1beta1.ImageSpec{Tags: []appsv1beta1.ImageTagSpec{*p.steps[0].entry}}
 		return true
 	}
-	has := func(job *appsv1beta1.ImagePullJob) int {
+	countEntries := func(job *appsv1beta1.ImagePullJob) int {
 		count := 0
 		for add(job) {
 			count++
@@ -163,9 +163,9 @@ func TestAttack28ANamespaceLeavesPlacesForOthers(t *testing.T) {
 		}
 		return count
 	}
-	require.Equal(t, 128, has(theirs))
-	require.Equal(t, 64, has(ours))
-	require.Zero(t, has(theirs))
+	require.Equal(t, 128, countEntries(theirs))
+	require.Equal(t, 64, countEntries(ours))
+	require.Zero(t, countEntries(theirs))
 
 	// Waiting jobs notice when a slot becomes free.
 	less := n.DeepCopy()

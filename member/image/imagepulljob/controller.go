@@ -2,69 +2,42 @@ package imagepulljob
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	notes "github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/gather"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // Options tune the controller.
 type Options struct {
-	// Workers is how many ImagePullJobs are reconciled at once; 0 means 3.
-	Workers int
-	// Parallel is how many NodeImages are written at once for one job; 0 means podcontrol.Parallel.
-	Parallel int
-	// ExpectationTimeout is how long to wait for the cache to show our writes; 0 means expect.DefaultTimeout.
-	ExpectationTimeout time.Duration
-	// Clock is required.
-	Clock clock.Clock
+	control.Options
+
 	// Daemons tracks on which nodes a daemon that pulls images is alive; nil means that nothing is known.
 	Daemons *nodelease.Tracker
 }
 
 // Reconciler reconciles ImagePullJobs.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads from the apiserver.
-	Client client.Client
-	Live   client.Reader
-	// Clock is the clock.
-	Clock clock.PassiveClock
-	// Expect has the writes that the cache does not show yet.
-	Expect *expect.Store
-	// Events sends events.
-	Events notes.Recorder
-	// Parallel is how many writes run at once, at least 1.
-	Parallel int
+	*control.Controller
+
 	// Daemons reports what the daemon of a node does; nil means that nothing is known.
 	Daemons interface {
 		Does(node, what string) bool
 	}
-
-	pending gather.Events
 }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=get;list;watch;patch;delete
@@ -78,22 +51,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
-	if o.Parallel == 0 {
-		o.Parallel = podcontrol.Parallel
-	}
-	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
-		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))), Parallel: o.Parallel,
-	}
-	changes := func(changed func(was, is client.Object) bool) builder.Predicates {
-		return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) }})
-	}
-	b := ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(kind)).
+	r := &Reconciler{Controller: control.New(mgr, kind, fieldOwner, o.Options)}
+	b := control.NewBuilder(mgr, kind, o.Workers).
 		For(&appsv1beta1.ImagePullJob{}).
-		Watches(&appsv1beta1.NodeImage{}, r.pending.Handler(r.nodes(), o.Clock)).
-		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock), changes(podChanged)).
-		WithOptions(podcontrol.Queue(o.Workers))
+		Watches(&appsv1beta1.NodeImage{}, r.Gather(r.nodeHandler())).
+		Watches(&corev1.Pod{}, r.Gather(handler.EnqueueRequestsFromMapFunc(r.forPod)), control.Updates(podChanged))
 	if o.Daemons != nil {
 		r.Daemons = o.Daemons
 		b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), r.forDaemon))
@@ -104,59 +66,53 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Reconcile takes the next step for one ImagePullJob. Entries of one that is gone are removed by the controller of NodeImages.
+// Reconcile takes the next step for one ImagePullJob. The NodeImage controller removes the entries of a job that is gone.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
-		if errors.Is(err, expect.ErrGone) {
-			r.pending.Forget(req.NamespacedName)
-		}
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
+		return r.NotPlanned(ctx, measure, req, began, err)
 	}
-	p := plan(o, began)
 	now := r.Clock.Now()
-	measure.PlanSeconds.Observe(now.Sub(began).Seconds())
+	p := plan(o, now)
+	r.Planned(measure, req, began, now)
 	count(p)
-	r.pending.Took(req.NamespacedName, now.Sub(began), now)
 	a := r.apply(ctx, o, p)
 	if a.gone {
 		return ctrl.Result{}, a.err
 	}
 	s, events := status(o, p, a, now)
-	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	_, err = w.Write(ctx, o.job, o.job.Status, s, events)
-	return w.Result(o.job, p.recheck, errors.Join(a.err, err))
+	return r.Report(ctx, control.Outcome{Object: o.job, Was: o.job.Status, Is: s, Events: events, Recheck: p.recheck, Err: a.err})
 }
 
 // placeChanged reports whether jobs may select a node that they did not select, or the other way round.
-func placeChanged(was, is client.Object) bool {
-	return !maps.Equal(was.GetLabels(), is.GetLabels()) || (was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil)
+func placeChanged(old, updated client.Object) bool {
+	return !maps.Equal(old.GetLabels(), updated.GetLabels()) || (old.GetDeletionTimestamp() == nil) != (updated.GetDeletionTimestamp() == nil)
 }
 
-// placeFreed reports whether a NodeImage has room for images of jobs that had to wait for it.
-func placeFreed(was, is client.Object) bool {
-	before, isOne := was.(*appsv1beta1.NodeImage)
-	after, isOther := is.(*appsv1beta1.NodeImage)
-	if !isOne || !isOther {
+// placeFreed reports whether an update makes room in a NodeImage for images of jobs that had to wait for it.
+func placeFreed(old, updated client.Object) bool {
+	before, oldOK := old.(*appsv1beta1.NodeImage)
+	after, updatedOK := updated.(*appsv1beta1.NodeImage)
+	if !oldOK || !updatedOK {
 		return false
 	}
-	had, _ := imagepull.Taken(before, "")
-	has, _ := imagepull.Taken(after, "")
-	return had >= imagepull.Crowded && has < had
+	takenBefore, _ := imagepull.Taken(before, "")
+	takenAfter, _ := imagepull.Taken(after, "")
+	return takenBefore >= imagepull.Crowded && takenAfter < takenBefore
 }
 
 // podChanged reports whether an update of a pod matters.
-func podChanged(was, is client.Object) bool {
-	a, isOne := was.(*corev1.Pod)
-	b, isOther := is.(*corev1.Pod)
-	return !isOne || !isOther || a.Spec.NodeName != b.Spec.NodeName || podpatch.Active(a) != podpatch.Active(b) || !maps.Equal(a.Labels, b.Labels)
+func podChanged(old, updated client.Object) bool {
+	a, oldOK := old.(*corev1.Pod)
+	b, updatedOK := updated.(*corev1.Pod)
+	return !oldOK || !updatedOK || a.Spec.NodeName != b.Spec.NodeName || podpatch.Active(a) != podpatch.Active(b) || !maps.Equal(a.Labels, b.Labels)
 }
 
-// nodes requests the jobs that an event of a NodeImage concerns.
-func (r *Reconciler) nodes() handler.Funcs {
-	add := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request], was, is client.Object) {
-		for _, req := range r.forNode(ctx, was, is) {
+// nodeHandler enqueues the jobs that an event of a NodeImage concerns.
+func (r *Reconciler) nodeHandler() handler.Funcs {
+	add := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request], old, updated client.Object) {
+		for _, req := range r.forNode(ctx, old, updated) {
 			q.Add(req)
 		}
 	}
@@ -168,11 +124,11 @@ func (r *Reconciler) nodes() handler.Funcs {
 	}
 }
 
-// forNode returns the owners of entries of a NodeImage, before or after an event. Only if jobs may select it that did not, or the other
-// way round, or get a place that they waited for, those are looked for. was is nil for a new one, is for one that is deleted.
-func (r *Reconciler) forNode(ctx context.Context, was, is client.Object) []ctrl.Request {
-	of := map[types.NamespacedName]bool{}
-	for _, o := range []client.Object{was, is} {
+// forNode returns the jobs that own entries of a NodeImage before or after an event. If the event may change which jobs select it, or makes room for
+// jobs that wait, it also returns all other jobs that are not complete. old is nil for a new NodeImage, updated for a deleted one.
+func (r *Reconciler) forNode(ctx context.Context, old, updated client.Object) []ctrl.Request {
+	owners := map[types.NamespacedName]bool{}
+	for _, o := range []client.Object{old, updated} {
 		n, ok := o.(*appsv1beta1.NodeImage)
 		if !ok || n == nil {
 			continue
@@ -180,28 +136,28 @@ func (r *Reconciler) forNode(ctx context.Context, was, is client.Object) []ctrl.
 		for _, image := range n.Spec.Images {
 			for i := range image.Tags {
 				for _, owner := range image.Tags[i].OwnerReferences {
-					of[types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}] = true
+					owners[types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}] = true
 				}
 			}
 		}
 	}
 	var out []ctrl.Request
-	if was == nil || is == nil || placeChanged(was, is) || placeFreed(was, is) {
+	if old == nil || updated == nil || placeChanged(old, updated) || placeFreed(old, updated) {
 		out = ownership.RequestsFor(ctx, r.Client, &appsv1beta1.ImagePullJobList{}, "", func(job *appsv1beta1.ImagePullJob) bool {
-			return job.Status.CompletionTime == nil && !of[client.ObjectKeyFromObject(job)]
+			return job.Status.CompletionTime == nil && !owners[client.ObjectKeyFromObject(job)]
 		})
 	}
-	for key := range of {
+	for key := range owners {
 		out = append(out, ctrl.Request{NamespacedName: key})
 	}
 	return out
 }
 
-// forDaemon returns the jobs that want something of a node.
+// forDaemon returns the jobs that own entries of the NodeImage of a node.
 func (r *Reconciler) forDaemon(ctx context.Context, node string) []ctrl.Request {
 	n := &appsv1beta1.NodeImage{}
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: node}, n); err != nil {
-		return nil // If it comes, its own event does.
+		return nil // When it is created, its own event enqueues the jobs.
 	}
 	return r.forNode(ctx, n, n)
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 )
 
 const (
@@ -76,8 +76,8 @@ func newEntry(job *appsv1beta1.ImagePullJob, ref imagepull.Reference, node strin
 	}
 }
 
-// joined returns what a job applies if it shares a pull of another namespace: that it wants the image, but no settings.
-func joined(job *appsv1beta1.ImagePullJob, ref imagepull.Reference) *appsv1beta1.ImageTagSpec {
+// joinedEntry returns what a job applies if it shares a pull of another namespace: that it wants the image, but no settings.
+func joinedEntry(job *appsv1beta1.ImagePullJob, ref imagepull.Reference) *appsv1beta1.ImageTagSpec {
 	return &appsv1beta1.ImageTagSpec{Tag: ref.Tag, OwnerReferences: []appsv1beta1.ImageTagOwner{{
 		APIVersion: appsv1beta1.GroupVersion.String(), Kind: kind, Namespace: job.Namespace, Name: job.Name, UID: job.UID,
 	}}}
@@ -114,18 +114,18 @@ const (
 // all tags of an image.
 func compare(job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, sandbox bool) change {
 	want := wanted(job, ref, n, 0, metav1.Time{}, nil)
-	is := ptr.Deref(entry.PullPolicy, appsv1beta1.ImageTagPullPolicy{})
+	policy := ptr.Deref(entry.PullPolicy, appsv1beta1.ImageTagPullPolicy{})
 	never := job.Spec.CompletionPolicy.Type == appsv1beta1.ImagePullJobNever
-	if !ptr.Equal(is.TimeoutSeconds, want.PullPolicy.TimeoutSeconds) || !ptr.Equal(is.BackoffLimit, want.PullPolicy.BackoffLimit) ||
-		!never && !ptr.Equal(is.ActiveDeadlineSeconds, want.PullPolicy.ActiveDeadlineSeconds) {
+	if !ptr.Equal(policy.TimeoutSeconds, want.PullPolicy.TimeoutSeconds) || !ptr.Equal(policy.BackoffLimit, want.PullPolicy.BackoffLimit) ||
+		!never && !ptr.Equal(policy.ActiveDeadlineSeconds, want.PullPolicy.ActiveDeadlineSeconds) {
 		return limits
 	}
 	ttl, _ := ttlRange(job, *want.PullPolicy.TimeoutSeconds, *want.PullPolicy.BackoffLimit)
-	switch has := ptr.Deref(entry.Credentials, appsv1beta1.ImageCredentials{}); {
-	case want.Credentials == nil && len(has.Sealed) > 0, want.Credentials != nil && (entry.Credentials == nil || has.Key != want.Credentials.Key):
+	switch creds := ptr.Deref(entry.Credentials, appsv1beta1.ImageCredentials{}); {
+	case want.Credentials == nil && len(creds.Sealed) > 0, want.Credentials != nil && (entry.Credentials == nil || creds.Key != want.Credentials.Key):
 		return rest
 	}
-	kept := is.TTLSecondsAfterFinished != nil && *is.TTLSecondsAfterFinished >= ttl.least && *is.TTLSecondsAfterFinished <= ttl.most
+	kept := policy.TTLSecondsAfterFinished != nil && *policy.TTLSecondsAfterFinished >= ttl.least && *policy.TTLSecondsAfterFinished <= ttl.most
 	if !kept || entry.ImagePullPolicy != want.ImagePullPolicy ||
 		sandbox && !apiequality.Semantic.DeepEqual(n.Spec.Images[ref.Name].SandboxConfig, job.Spec.SandboxConfig) {
 		return rest

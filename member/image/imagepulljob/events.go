@@ -18,7 +18,7 @@ const (
 )
 
 // notReadable says what to do about a Secret that the manager may not read.
-const notReadable = "list its name in imagePullJob.secrets of the chart"
+const notReadable = "add its name to imagePullJob.secrets of the chart"
 
 // actionPull is the action of events.
 const actionPull = "PullImage"

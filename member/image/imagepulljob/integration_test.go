@@ -19,9 +19,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/pullsecret"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
@@ -64,47 +65,47 @@ func TestInCluster(t *testing.T) {
 	})
 	n := nodeImage("node-1")
 	now := metav1.NewTime(noon)
-	of := func(job *appsv1beta1.ImagePullJob, image string) appsv1beta1.ImageTagSpec {
+	entryFor := func(job *appsv1beta1.ImagePullJob, image string) appsv1beta1.ImageTagSpec {
 		ref, err := imagepull.Parse(image)
 		require.NoError(t, err)
 		return *newEntry(job, ref, n.Name, 0, now)
 	}
-	n.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{of(job, "nginx:1"), of(kept, "nginx:2")}}}
+	n.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{entryFor(job, "nginx:1"), entryFor(kept, "nginx:2")}}}
 	require.Eventually(t, func() bool {
 		return c.Create(t.Context(), n, client.FieldOwner("kruise-manager")) == nil
 	}, testtimeout.Scale(time.Minute), 100*time.Millisecond, "the CRD is served after a while")
 
 	install(t, c, installed, "nodeimages")
 	ref, second := imagepull.Reference{Name: "nginx", Tag: "1"}, imagepull.Reference{Name: "nginx", Tag: "2"}
-	r := &Reconciler{Client: c, Live: c, Clock: clock.RealClock{}, Expect: expect.New("Test", clock.RealClock{}, 0), Events: &testkit.Events{}, Parallel: 2}
+	r := &Reconciler{Controller: &control.Controller{Client: c, Live: c, Clock: clock.RealClock{}, Expect: expect.New("Test", clock.RealClock{}, 0), Events: &testkit.Events{}, Parallel: 2}}
 	read := func() *appsv1beta1.NodeImage {
-		is := &appsv1beta1.NodeImage{}
-		require.NoError(t, c.Get(t.Context(), types.NamespacedName{Name: n.Name}, is))
-		return is
+		node := &appsv1beta1.NodeImage{}
+		require.NoError(t, c.Get(t.Context(), types.NamespacedName{Name: n.Name}, node))
+		return node
 	}
 	// The new schema takes effect after a while; until then an apply replaces the whole list.
 	probes := 0
 	require.Eventually(t, func() bool {
 		probe := nodeImage(fmt.Sprintf("probe-%d", probes))
 		probes++
-		probe.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{of(job, "nginx:1")}}}
+		probe.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{entryFor(job, "nginx:1")}}}
 		if c.Create(t.Context(), probe) != nil {
 			return false
 		}
-		out := r.write(t.Context(), kept, step{node: probe, ref: second, entry: new(of(kept, "nginx:2"))})
-		is := &appsv1beta1.NodeImage{}
-		return out.done && c.Get(t.Context(), client.ObjectKeyFromObject(probe), is) == nil && len(is.Spec.Images["nginx"].Tags) == 2
+		out := r.write(t.Context(), kept, step{node: probe, ref: second, entry: new(entryFor(kept, "nginx:2"))})
+		node := &appsv1beta1.NodeImage{}
+		return out.done && c.Get(t.Context(), client.ObjectKeyFromObject(probe), node) == nil && len(node.Spec.Images["nginx"].Tags) == 2
 	}, testtimeout.Scale(time.Minute), 100*time.Millisecond)
 
 	t.Run("an entry that OpenKruise wrote is withdrawn, and no other", func(t *testing.T) {
 		out := r.write(t.Context(), job, withdraw(n, ReasonDeleted, "the job is being deleted"))
 		require.NoError(t, out.err)
 		require.True(t, out.done)
-		is := read()
-		require.Nil(t, imagepull.Find(is, ref))
-		require.NotNil(t, imagepull.Find(is, second))
+		node := read()
+		require.Nil(t, imagepull.Find(node, ref))
+		require.NotNil(t, imagepull.Find(node, second))
 	})
-	t.Run("jobs that write at the same time lose nothing of each other", func(t *testing.T) {
+	t.Run("jobs that write at the same time keep each other's entries", func(t *testing.T) {
 		var all []*appsv1beta1.ImagePullJob
 		var group errgroup.Group
 		for i := range 16 {
@@ -123,9 +124,9 @@ func TestInCluster(t *testing.T) {
 			group.Go(func() error { return r.write(t.Context(), all[i], withdraw(n, ReasonDeleted, "")).err })
 		}
 		require.NoError(t, group.Wait())
-		is := read()
-		require.Nil(t, imagepull.Find(is, ref), "the last one takes the entry with it")
-		require.Equal(t, int32(600), *imagepull.Find(is, second).PullPolicy.TimeoutSeconds)
+		node := read()
+		require.Nil(t, imagepull.Find(node, ref), "the last owner removes the entry")
+		require.Equal(t, int32(600), *imagepull.Find(node, second).PullPolicy.TimeoutSeconds)
 	})
 	t.Run("another image replaces the entry", func(t *testing.T) {
 		require.True(t, r.write(t.Context(), job, step{node: n, ref: ref, entry: newEntry(job, ref, n.Name, 0, now)}).done)
@@ -146,18 +147,18 @@ func TestInCluster(t *testing.T) {
 		with := n.DeepCopy()
 		with.Status.CredentialsKey = key.Public()
 		write := func(job *appsv1beta1.ImagePullJob, entry *appsv1beta1.ImageTagSpec, logins ...pullsecret.Login) *appsv1beta1.ImageTagSpec {
-			out := r.write(t.Context(), job, sealed(t.Context(), step{node: with, ref: shop, entry: entry}, logins))
+			out := r.write(t.Context(), job, sealStep(t.Context(), step{node: with, ref: shop, entry: entry}, logins))
 			require.NoError(t, out.err)
 			return imagepull.Find(read(), shop)
 		}
 		first := write(theirs, wanted(theirs, shop, with, 3, now, nil), pullsecret.Login{Registry: "private.example", Username: "ann"})
 		require.Equal(t, "rival", imagepull.Decider(first))
 
-		shared := write(job, joined(job, shop))
+		shared := write(job, joinedEntry(job, shop))
 		require.Len(t, shared.OwnerReferences, 2)
 		require.Equal(t, "rival", imagepull.Decider(shared))
 		first.OwnerReferences = shared.OwnerReferences
-		require.Equal(t, first, shared, "all else is as it was")
+		require.Equal(t, first, shared, "all other fields are unchanged")
 
 		turn := write(job, wanted(job, shop, with, 4, now, shared))
 		require.Equal(t, job.Namespace, imagepull.Decider(turn))
@@ -169,7 +170,7 @@ func TestInCluster(t *testing.T) {
 		// The other way round: a job that only shares the pull keeps its place, but keeps nothing of the job that leaves.
 		again := write(theirs, wanted(theirs, shop, with, 5, now, turn), pullsecret.Login{Registry: "private.example", Username: "ann"})
 		require.Equal(t, "rival", imagepull.Decider(again))
-		write(job, joined(job, shop))
+		write(job, joinedEntry(job, shop))
 		rest := write(theirs, nil)
 		require.Len(t, rest.OwnerReferences, 1)
 		require.Empty(t, imagepull.Decider(rest))
@@ -177,7 +178,7 @@ func TestInCluster(t *testing.T) {
 		require.Nil(t, rest.PullPolicy)
 		require.Nil(t, write(job, nil))
 	})
-	t.Run("a node that was made again is not written", func(t *testing.T) {
+	t.Run("a re-created node is not written", func(t *testing.T) {
 		former := n.DeepCopy()
 		former.UID = "652591b5-0000-4000-8000-000000000000"
 		require.Equal(t, outcome{}, r.write(t.Context(), job, step{node: former, ref: ref, entry: newEntry(job, ref, n.Name, 0, now)}))

@@ -11,7 +11,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=imagepulljobs.apps.kruise.io,verbs=get;list;watch;patch
@@ -30,7 +30,7 @@ func Registration() setup.Kind {
 				return nil
 			}
 			return Setup(mgr, Options{
-				Workers: o.Workers[name], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+				Options: o.Control(name),
 				Daemons: o.Daemons,
 			})
 		},

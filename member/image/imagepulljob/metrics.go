@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the labels step and reason.
@@ -44,16 +44,16 @@ func Register(r prometheus.Registerer) error {
 // count counts the steps of a plan.
 func count(p planned) {
 	for _, s := range p.steps {
-		of := stepChange
+		kind := stepChange
 		switch {
 		case s.begins:
-			of = stepPull
+			kind = stepPull
 		case s.entry == nil:
-			of = stepWithdraw
+			kind = stepWithdraw
 		}
-		measure.Steps.WithLabelValues(of, s.reason).Inc()
+		measure.Count(kind, s.reason, 1)
 	}
 	if p.pending > 0 {
-		measure.Waits.WithLabelValues(reasonParallelism).Inc()
+		measure.Wait(reasonParallelism)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
@@ -34,7 +34,7 @@ type observed struct {
 // observe reads what a reconcile needs.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{job: &appsv1beta1.ImagePullJob{}}
-	children := func(from client.Reader, _ bool) error { return children(ctx, from, &o) }
+	children := func(from client.Reader, _ bool) error { return readChildren(ctx, from, &o) }
 	shown := func() iter.Seq[metav1.Object] {
 		return func(yield func(metav1.Object) bool) {
 			_ = yield(o.job) && expect.Each(o.nodes, yield)
@@ -52,8 +52,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// children reads NodeImages, and pods and other jobs as far as they matter.
-func children(ctx context.Context, from client.Reader, o *observed) error {
+// readChildren reads NodeImages, and pods and other jobs as far as they matter.
+func readChildren(ctx context.Context, from client.Reader, o *observed) error {
 	o.nodes, o.used, o.others = nil, nil, map[types.UID]*appsv1beta1.ImagePullJob{}
 	var list appsv1beta1.NodeImageList
 	if err := from.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -75,7 +75,7 @@ func children(ctx context.Context, from client.Reader, o *observed) error {
 			switch {
 			case apierrors.IsNotFound(err):
 			case err != nil:
-				return fmt.Errorf("get ImagePullJob %s/%s, which wants the same image: %w", owner.Namespace, owner.Name, err)
+				return fmt.Errorf("get ImagePullJob %s/%s for the same image: %w", owner.Namespace, owner.Name, err)
 			case other.UID == owner.UID && other.DeletionTimestamp == nil && other.Status.CompletionTime == nil:
 				o.others[owner.UID] = other
 			}

@@ -13,10 +13,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // planned is the next step on each node, and how far the job has come. Nodes are sorted by name.
@@ -69,7 +68,7 @@ func plan(o observed, now time.Time) planned {
 		p.release = len(p.steps) == 0
 		return p
 	case job.Status.CompletionTime != nil:
-		p.finished(o, now)
+		p.finish(o, now)
 		return p
 	}
 	ref, err := imagepull.Parse(job.Spec.Image)
@@ -84,14 +83,14 @@ func plan(o observed, now time.Time) planned {
 		return p
 	}
 	p.unknown = unknown(o)
-	pending, busy := p.sort(o, ref, selects, now)
+	pending, busy := p.assess(o, ref, selects, now)
 	if job.Spec.CompletionPolicy.Type != appsv1beta1.ImagePullJobNever {
-		late, in := jobend.Due(job.Status.StartTime, job.Spec.CompletionPolicy.ActiveDeadlineSeconds, now)
+		late, in := timing.Passed(job.Status.StartTime, job.Spec.CompletionPolicy.ActiveDeadlineSeconds, now)
 		if late {
 			p.expire(o, pending)
 			return p
 		}
-		p.recheck = report.Sooner(p.recheck, in)
+		p.recheck = timing.Sooner(p.recheck, in)
 	}
 	// Nodes without a daemon come last; otherwise they would take the slots of others.
 	slices.SortFunc(pending, func(a, b step) int {
@@ -112,9 +111,9 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// sort counts the nodes, and plans changes of the entries that the job has. It returns the pulls that could begin, and how many nodes pull for
+// assess counts the nodes, and plans changes of the entries that the job has. It returns the pulls that could begin, and how many nodes pull for
 // the job, including nodes that are no longer selected.
-func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1beta1.NodeImage) bool, now time.Time) (pending []step, busy int) {
+func (p *planned) assess(o observed, ref imagepull.Reference, selects func(*appsv1beta1.NodeImage) bool, now time.Time) (pending []step, busy int) {
 	job := o.job
 	for _, n := range o.nodes {
 		entry := imagepull.Find(n, ref)
@@ -127,7 +126,7 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 				busy++
 			}
 			if n.DeletionTimestamp == nil {
-				p.steps = append(p.steps, withdraw(n, ReasonNotSelected, "the job does not select the node any more, or wants another image"))
+				p.steps = append(p.steps, withdraw(n, ReasonNotSelected, "the job no longer selects the node, or wants another image"))
 			}
 			if selected {
 				p.desired++
@@ -151,7 +150,7 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 			continue
 		}
 		differs := same
-		decides := leads(o, *entry) && decider(o, *entry) == job.Namespace
+		decides := hasPrecedence(o, *entry) && decider(o, *entry) == job.Namespace
 		switch {
 		case decides && ours(o, entry):
 			differs = compare(job, n, ref, entry, sandbox(o, n, ref))
@@ -160,9 +159,9 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 		}
 		switch {
 		case phase == appsv1beta1.ImagePhaseFailed && !ours(o, entry) && !tried(entry, job.UID):
-			pending = append(pending, begin(o, n, ref, entry, now, ReasonRetried, "the pull of another namespace has failed"))
+			pending = append(pending, begin(o, n, ref, entry, now, ReasonRetried, "the pull for another namespace failed"))
 		case phase == appsv1beta1.ImagePhaseFailed && differs == limits && ours(o, entry):
-			pending = append(pending, begin(o, n, ref, entry, now, ReasonRetried, "the limits of the pull that failed have changed"))
+			pending = append(pending, begin(o, n, ref, entry, now, ReasonRetried, "the limits of the failed pull changed"))
 		case phase == appsv1beta1.ImagePhaseFailed:
 			p.failed = append(p.failed, n.Name)
 		default:
@@ -172,7 +171,7 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 				p.dark = append(p.dark, n.Name)
 			}
 			if differs != same {
-				p.steps = append(p.steps, changed(o, n, ref, entry, now, differs))
+				p.steps = append(p.steps, changeEntry(o, n, ref, entry, now, differs))
 			}
 		}
 	}
@@ -192,7 +191,7 @@ func (p *planned) expire(o observed, pending []step) {
 	for _, n := range o.nodes {
 		if n.DeletionTimestamp == nil && unfinished(n, o.job.UID) {
 			p.late = append(p.late, n.Name)
-			p.steps = append(p.steps, withdraw(n, ReasonComplete, "the deadline of the job has passed"))
+			p.steps = append(p.steps, withdraw(n, ReasonComplete, "the job's deadline has passed"))
 		}
 	}
 	slices.Sort(p.late)
@@ -204,15 +203,15 @@ func (p *planned) expire(o observed, pending []step) {
 	p.desired = p.succeeded + len(p.failed)
 }
 
-// finished withdraws the unfinished pulls of a complete job, and removes the job after its TTL.
-func (p *planned) finished(o observed, now time.Time) {
+// finish withdraws the unfinished pulls of a complete job, and removes the job after its TTL.
+func (p *planned) finish(o observed, now time.Time) {
 	for _, n := range o.nodes {
 		if n.DeletionTimestamp == nil && unfinished(n, o.job.UID) {
 			p.steps = append(p.steps, withdraw(n, ReasonComplete, "the job is complete"))
 		}
 	}
-	due, in := jobend.Due(o.job.Status.CompletionTime, o.job.Spec.CompletionPolicy.TTLSecondsAfterFinished, now)
-	p.recheck, p.remove = report.Sooner(p.recheck, in), due && len(p.steps) == 0
+	due, in := timing.Passed(o.job.Status.CompletionTime, o.job.Spec.CompletionPolicy.TTLSecondsAfterFinished, now)
+	p.recheck, p.remove = timing.Sooner(p.recheck, in), due && len(p.steps) == 0
 }
 
 // begin starts a pull. It joins a pull of the same image that has not ended, and repeats one that has by increasing the version. While jobs of
@@ -221,13 +220,13 @@ func begin(
 	o observed, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, now time.Time, reason, why string,
 ) step {
 	s := step{node: n, ref: ref, begins: true, reason: reason, why: why}
-	version, created := next(n, ref, entry), metav1.NewTime(now)
+	version, created := nextVersion(n, ref, entry), metav1.NewTime(now)
 	var replaced *appsv1beta1.ImageTagSpec
 	if entry != nil {
 		phase := imagepull.Phase(n, ref, entry)
 		switch own := ours(o, entry); {
 		case decider(o, *entry) != o.job.Namespace && phase != appsv1beta1.ImagePhaseFailed:
-			s.entry = joined(o.job, ref)
+			s.entry = joinedEntry(o.job, ref)
 			return s
 		case !own:
 			replaced = entry
@@ -242,8 +241,8 @@ func begin(
 	return s
 }
 
-// next returns the version for a new attempt at a pull.
-func next(n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec) int64 {
+// nextVersion returns the version for a new attempt at a pull.
+func nextVersion(n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec) int64 {
 	version := int64(0)
 	if s := imagepull.State(n, ref); s != nil {
 		version = s.Version + 1
@@ -254,16 +253,16 @@ func next(n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.
 	return version
 }
 
-// changed changes an entry that is not done. With different limits it is a new pull, because the node may already have failed due to the
+// changeEntry changes an entry that is not done. With different limits it is a new pull, because the node may already have failed due to the
 // previous limits.
-func changed(
+func changeEntry(
 	o observed, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, now time.Time, how change,
 ) step {
 	version, created := entry.Version, createdAt(entry, now)
 	if how == limits {
-		version, created = next(n, ref, entry), metav1.NewTime(now)
+		version, created = nextVersion(n, ref, entry), metav1.NewTime(now)
 	}
-	s := step{node: n, ref: ref, reason: ReasonChanged, why: "the job wants it pulled in another way"}
+	s := step{node: n, ref: ref, reason: ReasonChanged, why: "the job's pull settings changed"}
 	var replaced *appsv1beta1.ImageTagSpec
 	if !ours(o, entry) {
 		replaced = entry
@@ -286,11 +285,11 @@ func createdAt(entry *appsv1beta1.ImageTagSpec, now time.Time) metav1.Time {
 	return *entry.CreatedAt
 }
 
-// leads reports whether a job takes precedence over the others of its namespace that want the entries. The most recently created job does.
-func leads(o observed, tags ...appsv1beta1.ImageTagSpec) bool {
+// hasPrecedence reports whether a job takes precedence over the others of its namespace that want the entries. The most recently created job does.
+func hasPrecedence(o observed, tags ...appsv1beta1.ImageTagSpec) bool {
 	for i := range tags {
 		for _, owner := range tags[i].OwnerReferences {
-			if other := o.others[owner.UID]; other != nil && other.Namespace == o.job.Namespace && before(o.job, other) {
+			if other := o.others[owner.UID]; other != nil && other.Namespace == o.job.Namespace && createdBefore(o.job, other) {
 				return false
 			}
 		}
@@ -298,10 +297,10 @@ func leads(o observed, tags ...appsv1beta1.ImageTagSpec) bool {
 	return true
 }
 
-// before reports whether a job was created before another one.
-func before(job, other *appsv1beta1.ImagePullJob) bool {
-	was, is := job.CreationTimestamp.Time, other.CreationTimestamp.Time
-	return was.Before(is) || was.Equal(is) && job.UID < other.UID
+// createdBefore reports whether a job was created before another one.
+func createdBefore(job, other *appsv1beta1.ImagePullJob) bool {
+	created, otherCreated := job.CreationTimestamp.Time, other.CreationTimestamp.Time
+	return created.Before(otherCreated) || created.Equal(otherCreated) && job.UID < other.UID
 }
 
 // decider returns the namespace whose jobs decide how entries are pulled: the namespace of the oldest job. For each entry, only the jobs that
@@ -318,10 +317,10 @@ func decider(o observed, tags ...appsv1beta1.ImageTagSpec) string {
 			if job == nil { // It is gone, or complete.
 				continue
 			}
-			if oldest == nil || before(job, oldest) {
+			if oldest == nil || createdBefore(job, oldest) {
 				oldest = job
 			}
-			if len(tags) == 1 && imagepull.Asked(tag, &owner) && (asked == nil || before(job, asked)) {
+			if len(tags) == 1 && imagepull.Asked(tag, &owner) && (asked == nil || createdBefore(job, asked)) {
 				asked = job
 			}
 		}
@@ -338,7 +337,7 @@ func decider(o observed, tags ...appsv1beta1.ImageTagSpec) string {
 // sandbox reports whether a job decides about the sandbox config, which is shared by all tags of an image.
 func sandbox(o observed, n *appsv1beta1.NodeImage, ref imagepull.Reference) bool {
 	tags := n.Spec.Images[ref.Name].Tags
-	return leads(o, tags...) && decider(o, tags...) == o.job.Namespace
+	return hasPrecedence(o, tags...) && decider(o, tags...) == o.job.Namespace
 }
 
 // ours reports whether an entry was requested by jobs of the observed job's namespace and by no others. Two jobs that did not see each other
@@ -398,11 +397,11 @@ func selector(o observed) (func(*appsv1beta1.NodeImage) bool, error) {
 		}
 		return func(n *appsv1beta1.NodeImage) bool { return names[n.Name] }, nil
 	}
-	of, err := metav1.LabelSelectorAsSelector(&s.LabelSelector)
+	matcher, err := metav1.LabelSelectorAsSelector(&s.LabelSelector)
 	if err != nil {
 		return nil, err
 	}
-	return func(n *appsv1beta1.NodeImage) bool { return of.Matches(labels.Set(n.Labels)) }, nil
+	return func(n *appsv1beta1.NodeImage) bool { return matcher.Matches(labels.Set(n.Labels)) }, nil
 }
 
 func owns(entry *appsv1beta1.ImageTagSpec, job types.UID) bool { return imagepull.Owns(entry, job) }

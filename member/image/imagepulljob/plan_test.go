@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 )
 
@@ -20,16 +20,16 @@ var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
 var nginx = imagepull.Reference{Name: "nginx", Tag: "1"}
 
-// with returns a NodeImage with an entry of a job, in the given phase.
-func with(name string, phase appsv1beta1.ImagePullPhase, entry *appsv1beta1.ImageTagSpec, image ...string) *appsv1beta1.NodeImage {
+// nodeImageWith returns a NodeImage with an entry of a job, in the given phase.
+func nodeImageWith(name string, phase appsv1beta1.ImagePullPhase, entry *appsv1beta1.ImageTagSpec, image ...string) *appsv1beta1.NodeImage {
 	n := nodeImage(name)
-	of := nginx.Name
+	repository := nginx.Name
 	if len(image) > 0 {
-		of = image[0]
+		repository = image[0]
 	}
-	n.Spec.Images = map[string]appsv1beta1.ImageSpec{of: {Tags: []appsv1beta1.ImageTagSpec{*entry}}}
+	n.Spec.Images = map[string]appsv1beta1.ImageSpec{repository: {Tags: []appsv1beta1.ImageTagSpec{*entry}}}
 	if phase != "" {
-		n.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{of: {Tags: []appsv1beta1.ImageTagStatus{{
+		n.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{repository: {Tags: []appsv1beta1.ImageTagStatus{{
 			Tag: entry.Tag, Version: entry.Version, Phase: phase,
 		}}}}
 	}
@@ -97,47 +97,47 @@ func TestPlan(t *testing.T) {
 		others map[types.UID]*appsv1beta1.ImagePullJob
 		dark   map[string]bool
 	}{
-		{name: "the first nodes by name begin", job: job(), nodes: nodes{nodeImage("c"), nodeImage("b"), nodeImage("a"), going}},
-		{name: "without nodes it is complete", job: job()},
-		{name: "without nodes one that never completes waits for them", job: job(never)},
-		{name: "with parallelism 0 none begins", job: job(func(j *appsv1beta1.ImagePullJob) { j.Spec.Parallelism = new(intstr.FromInt32(0)) }), nodes: nodes{nodeImage("a")}},
-		{name: "nodes that are not done take their places", job: job(), nodes: nodes{with("a", waiting, own), with("b", pulls, own), nodeImage("c")}},
+		{name: "the first nodes by name start", job: job(), nodes: nodes{nodeImage("c"), nodeImage("b"), nodeImage("a"), going}},
+		{name: "without nodes a job is complete", job: job()},
+		{name: "without nodes a job that never completes waits for them", job: job(never)},
+		{name: "with parallelism 0 no node starts", job: job(func(j *appsv1beta1.ImagePullJob) { j.Spec.Parallelism = new(intstr.FromInt32(0)) }), nodes: nodes{nodeImage("a")}},
+		{name: "nodes that are not done count for parallelism", job: job(), nodes: nodes{nodeImageWith("a", waiting, own), nodeImageWith("b", pulls, own), nodeImage("c")}},
 		{
-			name: "nodes without a daemon begin last", job: job(), nodes: nodes{nodeImage("a"), with("b", pulls, own), nodeImage("c")},
+			name: "nodes without a daemon start last", job: job(), nodes: nodes{nodeImage("a"), nodeImageWith("b", pulls, own), nodeImage("c")},
 			dark: map[string]bool{"a": true, "b": true},
 		},
-		{name: "and begin", job: job(), nodes: nodes{nodeImage("a"), nodeImage("b")}, dark: map[string]bool{"a": true}},
-		{name: "nodes that are done give theirs", job: job(), nodes: nodes{with("a", done, own), with("b", failed, own), nodeImage("c")}},
-		{name: "when all are done it is complete", job: job(), nodes: nodes{with("a", done, own), with("b", failed, own)}},
-		{name: "a pull of another job is joined", job: job(), nodes: nodes{with("a", pulls, theirs)}},
-		{name: "a pull of another job that is done is repeated", job: job(), nodes: nodes{with("a", done, theirs)}},
-		{name: "other limits apply to pulls and to failures", job: job(slower), nodes: nodes{with("a", pulls, own), with("b", failed, own), with("c", done, own)}},
+		{name: "nodes without a daemon start", job: job(), nodes: nodes{nodeImage("a"), nodeImage("b")}, dark: map[string]bool{"a": true}},
+		{name: "nodes that are done make room for others", job: job(), nodes: nodes{nodeImageWith("a", done, own), nodeImageWith("b", failed, own), nodeImage("c")}},
+		{name: "when all nodes are done the job is complete", job: job(), nodes: nodes{nodeImageWith("a", done, own), nodeImageWith("b", failed, own)}},
+		{name: "a pull of another job is joined", job: job(), nodes: nodes{nodeImageWith("a", pulls, theirs)}},
+		{name: "a pull of another job that is done is repeated", job: job(), nodes: nodes{nodeImageWith("a", done, theirs)}},
+		{name: "other limits apply to pulls and to failures", job: job(slower), nodes: nodes{nodeImageWith("a", pulls, own), nodeImageWith("b", failed, own), nodeImageWith("c", done, own)}},
 		{
-			name: "of two jobs the newer decides", job: job(slower), nodes: nodes{with("a", pulls, shared)},
+			name: "the newer of two jobs decides", job: job(slower), nodes: nodes{nodeImageWith("a", pulls, shared)},
 			others: map[types.UID]*appsv1beta1.ImagePullJob{"newer": newer},
 		},
-		{name: "a newer job that is complete decides no more", job: job(slower), nodes: nodes{with("a", pulls, shared)}},
-		{name: "another image waits until the former is withdrawn", job: job(), nodes: nodes{with("a", pulls, redis, "redis"), with("b", done, redis, "redis"), nodeImage("c")}},
+		{name: "a newer job that is complete no longer decides", job: job(slower), nodes: nodes{nodeImageWith("a", pulls, shared)}},
+		{name: "a new image waits until the previous one is withdrawn", job: job(), nodes: nodes{nodeImageWith("a", pulls, redis, "redis"), nodeImageWith("b", done, redis, "redis"), nodeImage("c")}},
 		{
-			name: "a node that is not selected is withdrawn, and counted until then", job: job(func(j *appsv1beta1.ImagePullJob) {
+			name: "a deselected node is withdrawn, and counted until then", job: job(func(j *appsv1beta1.ImagePullJob) {
 				j.Spec.Selector = &appsv1beta1.ImagePullJobNodeSelector{Names: []string{"b", "c"}}
-			}), nodes: nodes{with("a", pulls, own), nodeImage("b"), nodeImage("c")},
+			}), nodes: nodes{nodeImageWith("a", pulls, own), nodeImage("b"), nodeImage("c")},
 		},
 		{
 			name: "the nodes of pods", job: job(func(j *appsv1beta1.ImagePullJob) { j.Spec.PodSelector = &metav1.LabelSelector{} }),
 			nodes: nodes{nodeImage("a"), nodeImage("b")}, used: map[string]bool{"b": true},
 		},
-		{name: "before the deadline", job: job(deadline(3601)), nodes: nodes{with("a", pulls, newEntry(job(deadline(3601)), nginx, "a", 3, metav1.NewTime(noon)))}},
-		{name: "at the deadline", job: job(deadline(3600)), nodes: nodes{with("a", pulls, ofDeadline), with("b", done, ofDeadline), nodeImage("c")}},
-		{name: "a complete job pulls nothing", job: job(complete(time.Second)), nodes: nodes{with("a", pulls, own), with("b", done, own), nodeImage("c")}},
-		{name: "its TTL has passed", job: job(complete(time.Minute)), nodes: nodes{with("b", done, own), nodeImage("c")}},
+		{name: "before the deadline", job: job(deadline(3601)), nodes: nodes{nodeImageWith("a", pulls, newEntry(job(deadline(3601)), nginx, "a", 3, metav1.NewTime(noon)))}},
+		{name: "at the deadline", job: job(deadline(3600)), nodes: nodes{nodeImageWith("a", pulls, ofDeadline), nodeImageWith("b", done, ofDeadline), nodeImage("c")}},
+		{name: "a complete job pulls nothing", job: job(complete(time.Second)), nodes: nodes{nodeImageWith("a", pulls, own), nodeImageWith("b", done, own), nodeImage("c")}},
+		{name: "the TTL has passed", job: job(complete(time.Minute)), nodes: nodes{nodeImageWith("b", done, own), nodeImage("c")}},
 		{
 			name: "deleted, with entries", job: job(func(j *appsv1beta1.ImagePullJob) { j.DeletionTimestamp = &metav1.Time{Time: noon} }),
-			nodes: nodes{with("a", pulls, own), with("b", done, own), nodeImage("c")},
+			nodes: nodes{nodeImageWith("a", pulls, own), nodeImageWith("b", done, own), nodeImage("c")},
 		},
-		{name: "deleted, without", job: job(func(j *appsv1beta1.ImagePullJob) { j.DeletionTimestamp = &metav1.Time{Time: noon} }), nodes: nodes{nodeImage("c")}},
+		{name: "deleted, without entries", job: job(func(j *appsv1beta1.ImagePullJob) { j.DeletionTimestamp = &metav1.Time{Time: noon} }), nodes: nodes{nodeImage("c")}},
 		{
-			name:  "what admission refuses is not pulled",
+			name:  "an invalid image is not pulled",
 			job:   job(func(j *appsv1beta1.ImagePullJob) { j.Spec.Parallelism = new(intstr.FromString("10%")) }),
 			nodes: nodes{nodeImage("a")},
 		},
@@ -154,7 +154,7 @@ func TestTheMessageNamesNodesWithoutADaemon(t *testing.T) {
 	t.Parallel()
 	o := observed{job: pulling(), nodes: []*appsv1beta1.NodeImage{nodeImage("a"), nodeImage("b")}, dark: map[string]bool{"b": true}}
 	s, events := status(o, plan(o, noon), applied{}, noon)
-	require.Equal(t, "job is running, progress 0.0%; 1 nodes have no live node daemon that pulls images: b", s.Message)
+	require.Equal(t, "job is running, progress 0.0%; 1 node(s) without a live node daemon that pulls images: b", s.Message)
 	require.Empty(t, events)
 	o.dark = nil
 	s, _ = status(o, plan(o, noon), applied{}, noon)
@@ -172,8 +172,8 @@ func TestEntriesHaveLimits(t *testing.T) {
 		{"all attempts", func(*appsv1beta1.ImagePullJob) {}, spread{2100, 2400}, nil},
 		{"the deadline", func(j *appsv1beta1.ImagePullJob) { j.Spec.CompletionPolicy.ActiveDeadlineSeconds = new(int64(700)) }, spread{1000, 1300}, new(int64(700))},
 		{"the TTL", func(j *appsv1beta1.ImagePullJob) { j.Spec.CompletionPolicy.TTLSecondsAfterFinished = new(int32(10)) }, spread{310, 610}, nil},
-		{"never, by attempts", never, spread{85800, 87000}, new(int64(2400))},
-		{"never, at least half an hour", func(j *appsv1beta1.ImagePullJob) {
+		{"type Never, by attempts", never, spread{85800, 87000}, new(int64(2400))},
+		{"type Never, at least half an hour", func(j *appsv1beta1.ImagePullJob) {
 			never(j)
 			j.Spec.PullPolicy.TimeoutSeconds = new(int32(60))
 		}, spread{85800, 87000}, new(int64(1800))},
@@ -195,10 +195,10 @@ func TestNodesThatDoNotExistAreSeen(t *testing.T) {
 	p := plan(o, noon)
 	require.Equal(t, []string{"typo"}, p.unknown)
 	s, _ := status(o, p, applied{}, noon)
-	require.Equal(t, "job is running, progress 0.0%; 1 nodes that selector.names has don't exist, or have no NodeImage yet: typo", s.Message)
+	require.Equal(t, "job is running, progress 0.0%; 1 node(s) in selector.names do not exist, or have no NodeImage yet: typo", s.Message)
 	o.nodes = nil
 	s, events := status(o, plan(o, noon), applied{}, noon)
-	require.Contains(t, s.Message, "2 nodes that selector.names has don't exist")
+	require.Contains(t, s.Message, "2 node(s) in selector.names do not exist")
 	require.Equal(t, "Warning", events[0].Type)
 	job.Spec.Selector = nil
 	require.Empty(t, plan(o, noon).unknown)

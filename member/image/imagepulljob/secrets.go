@@ -10,8 +10,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/noded/pullsecret"
 )
 
 // logins reads the logins for an image from the Secrets of a job if a step needs them. It reads from the apiserver, because no Secret is
@@ -30,14 +30,14 @@ func (r *Reconciler) logins(ctx context.Context, o observed, p planned) ([]pulls
 		switch {
 		case apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err):
-			err = fmt.Errorf("the manager may not read it: %s", notReadable)
+			err = fmt.Errorf("the manager isn't allowed to read it: %s", notReadable)
 		case err != nil:
 			return nil, fmt.Errorf("get Secret %s: %w", name, err)
 		default:
 			logins, err = pullsecret.Logins(secret)
 		}
 		if err != nil {
-			r.Events.Record(o.job, event.Warning(ReasonPullSecret, actionPull, "Secret %s is not used: %v", name, err))
+			r.Events.Record(o.job, event.Warning(ReasonPullSecret, actionPull, "ignoring Secret %s: %v", name, err))
 		}
 		all = append(all, logins...)
 	}
@@ -45,7 +45,7 @@ func (r *Reconciler) logins(ctx context.Context, o observed, p planned) ([]pulls
 	fits, left := bounded(matching)
 	if left > 0 {
 		r.Events.Record(o.job, event.Warning(ReasonPullSecret, actionPull,
-			"%d logins for the registry are not used: all that are used have at most %d bytes", left, maxLogins))
+			"ignoring %d login(s) for the registry: all logins together may have at most %d bytes", left, maxLogins))
 	}
 	return fits, nil
 }
@@ -69,17 +69,17 @@ func seals(s step) bool {
 	return s.entry != nil && s.entry.Credentials != nil && s.entry.Credentials.Key != ""
 }
 
-// sealed returns a step with its credentials sealed for its node.
-func sealed(ctx context.Context, s step, logins []pullsecret.Login) step {
+// sealStep returns a step with its credentials sealed for its node.
+func sealStep(ctx context.Context, s step, logins []pullsecret.Login) step {
 	if !seals(s) {
 		return s
 	}
 	s.entry = s.entry.DeepCopy()
 	var err error
-	of := pullsecret.For{Node: s.node.Name, Image: s.ref.String()}
-	if s.entry.Credentials.Sealed, err = pullsecret.Seal(s.entry.Credentials.Key, of, logins); err != nil {
+	recipient := pullsecret.For{Node: s.node.Name, Image: s.ref.String()}
+	if s.entry.Credentials.Sealed, err = pullsecret.Seal(s.entry.Credentials.Key, recipient, logins); err != nil {
 		// The key comes from the node. With an invalid key, the node gets no credentials.
-		ctrl.LoggerFrom(ctx).Error(err, "Sealed no credentials", "node", s.node.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to seal credentials", "node", s.node.Name)
 	}
 	return s
 }

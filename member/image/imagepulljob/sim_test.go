@@ -24,11 +24,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/pullsecret"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -66,21 +66,21 @@ func (a applying) Apply(ctx context.Context, config runtime.ApplyConfiguration, 
 	}
 	var o client.ApplyOptions
 	o.ApplyOptions(opts)
-	was := &appsv1beta1.NodeImage{}
-	if err := a.live.Get(ctx, client.ObjectKeyFromObject(want), was); err != nil {
+	live := &appsv1beta1.NodeImage{}
+	if err := a.live.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
 		return err
 	}
-	if was.UID != want.UID {
-		return apierrors.NewConflict(schema.GroupResource{Resource: "nodeimages"}, want.Name, fmt.Errorf("the UID is %s", was.UID))
+	if live.UID != want.UID {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "nodeimages"}, want.Name, fmt.Errorf("the UID is %s", live.UID))
 	}
-	is := was.DeepCopy()
-	if err := apply(is, want.Spec.Images, o.FieldManager); err != nil {
+	applied := live.DeepCopy()
+	if err := apply(applied, want.Spec.Images, o.FieldManager); err != nil {
 		return err
 	}
-	if err := a.Patch(ctx, is, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := a.Patch(ctx, applied, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(is)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(applied)
 	u.SetUnstructuredContent(content)
 	return err
 }
@@ -98,28 +98,28 @@ func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, mana
 		n.Spec.Images = map[string]appsv1beta1.ImageSpec{}
 	}
 	for name, image := range want {
-		is := n.Spec.Images[name]
+		spec := n.Spec.Images[name]
 		if image.SandboxConfig != nil {
-			is.SandboxConfig = image.SandboxConfig
+			spec.SandboxConfig = image.SandboxConfig
 		}
 		for _, tag := range image.Tags {
 			now = append(now, name+" "+tag.Tag)
-			i := slices.IndexFunc(is.Tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == tag.Tag })
+			i := slices.IndexFunc(spec.Tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == tag.Tag })
 			if i < 0 {
-				is.Tags = append(is.Tags, tag)
+				spec.Tags = append(spec.Tags, tag)
 				continue
 			}
-			owners := slices.DeleteFunc(slices.Clone(is.Tags[i].OwnerReferences), func(o appsv1beta1.ImageTagOwner) bool {
+			owners := slices.DeleteFunc(slices.Clone(spec.Tags[i].OwnerReferences), func(o appsv1beta1.ImageTagOwner) bool {
 				return o.UID == tag.OwnerReferences[0].UID
 			})
 			if tag.CreatedAt == nil { // It only adds an owner.
-				is.Tags[i].OwnerReferences = append(owners, tag.OwnerReferences...)
+				spec.Tags[i].OwnerReferences = append(owners, tag.OwnerReferences...)
 				continue
 			}
 			tag.OwnerReferences = append(owners, tag.OwnerReferences...)
-			is.Tags[i] = tag
+			spec.Tags[i] = tag
 		}
-		n.Spec.Images[name] = is
+		n.Spec.Images[name] = spec
 	}
 	delete(by, manager)
 	for _, entry := range before {
@@ -128,10 +128,10 @@ func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, mana
 		}
 		name, tag, _ := strings.Cut(entry, " ")
 		others := slices.ContainsFunc(slices.Collect(maps.Values(by)), func(e []string) bool { return slices.Contains(e, entry) })
-		is := n.Spec.Images[name]
-		is.Tags = slices.DeleteFunc(is.Tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == tag && !others })
-		for i := range is.Tags {
-			t := &is.Tags[i]
+		spec := n.Spec.Images[name]
+		spec.Tags = slices.DeleteFunc(spec.Tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == tag && !others })
+		for i := range spec.Tags {
+			t := &spec.Tags[i]
 			if t.Tag != tag {
 				continue
 			}
@@ -146,7 +146,7 @@ func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, mana
 				TimeoutSeconds: new(int32(600)), BackoffLimit: new(int32(3)), TTLSecondsAfterFinished: new(int32(60)),
 			}}
 		}
-		if n.Spec.Images[name] = is; len(is.Tags) == 0 {
+		if n.Spec.Images[name] = spec; len(spec.Tags) == 0 {
 			delete(n.Spec.Images, name)
 		}
 	}
@@ -163,7 +163,7 @@ func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, mana
 
 func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Reconciler {
 	return &Reconciler{
-		Client: applying{c, live}, Live: live, Clock: clk, Expect: expect.New("Test", clk, 0), Events: events, Parallel: 1,
+		Controller: controltest.New(applying{c, live}, live, clk, events),
 	}
 }
 
@@ -181,10 +181,10 @@ func daemonsOf(tb testing.TB) daemons {
 // simulated returns ImagePullJob for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
-	jobs := func(w *sim.World, of func(*appsv1beta1.ImagePullJob) bool) []reconcile.Request {
+	jobs := func(w *sim.World, match func(*appsv1beta1.ImagePullJob) bool) []reconcile.Request {
 		var out []reconcile.Request
 		for _, job := range sim.Cached[*appsv1beta1.ImagePullJob](w) {
-			if of(job) {
+			if match(job) {
 				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)})
 			}
 		}
@@ -197,10 +197,10 @@ func simulated(tb testing.TB) sim.Kind {
 		},
 		For: &appsv1beta1.ImagePullJob{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&appsv1beta1.NodeImage{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				all := was == nil || is == nil || placeChanged(was, is)
+			&appsv1beta1.NodeImage{}: func(w *sim.World, old, updated client.Object) []reconcile.Request {
+				all := old == nil || updated == nil || placeChanged(old, updated)
 				return jobs(w, func(job *appsv1beta1.ImagePullJob) bool {
-					for _, o := range []client.Object{was, is} {
+					for _, o := range []client.Object{old, updated} {
 						if n, ok := o.(*appsv1beta1.NodeImage); ok && n != nil && owned(n, job.UID) {
 							return true
 						}
@@ -208,8 +208,8 @@ func simulated(tb testing.TB) sim.Kind {
 					return all && job.Status.CompletionTime == nil
 				})
 			},
-			&corev1.Pod{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				if was != nil && is != nil && !podChanged(was, is) {
+			&corev1.Pod{}: func(w *sim.World, old, updated client.Object) []reconcile.Request {
+				if old != nil && updated != nil && !podChanged(old, updated) {
 					return nil
 				}
 				return jobs(w, func(job *appsv1beta1.ImagePullJob) bool { return job.Spec.PodSelector != nil })
@@ -218,7 +218,7 @@ func simulated(tb testing.TB) sim.Kind {
 		Actors: []sim.Actor{daemonsOf(tb), collector{}},
 		Rules: []sim.Rule{
 			sim.DeletesByUID(),
-			{Name: "no more nodes pull than may", Write: withinParallelism},
+			{Name: "at most as many nodes pull as parallelism allows", Write: withinParallelism},
 			{Name: "entries of others stay", Write: leavesOthers},
 			{Name: "a complete job pulls nothing", Write: pullsNothingLate},
 			{Name: "a pull is not changed by another namespace", Write: leavesPullsOfOtherNamespaces},
@@ -248,16 +248,16 @@ func (d daemons) key(n *appsv1beta1.NodeImage) *pullsecret.Key {
 func (d daemons) publish(w *sim.World, n *appsv1beta1.NodeImage) (sim.Step, bool) {
 	key := d.key(n).Public()
 	return sim.Step{Name: n.Name + " publishes its key", Do: func(ctx context.Context) error {
-		is := n.DeepCopy()
-		is.Status.CredentialsKey = key
-		return w.User().Status().Update(ctx, is)
+		updated := n.DeepCopy()
+		updated.Status.CredentialsKey = key
+		return w.User().Status().Update(ctx, updated)
 	}}, n.Status.CredentialsKey != key
 }
 
 // private reports whether an image is in a private registry, and whether the daemon has the login in the job's Secret for it.
-func (d daemons) private(n *appsv1beta1.NodeImage, ref imagepull.Reference, t *appsv1beta1.ImageTagSpec) (is, may bool) {
-	if is = strings.HasPrefix(ref.Name, "private.example/"); !is || t.Credentials == nil {
-		return is, false
+func (d daemons) private(n *appsv1beta1.NodeImage, ref imagepull.Reference, t *appsv1beta1.ImageTagSpec) (private, hasLogin bool) {
+	if private = strings.HasPrefix(ref.Name, "private.example/"); !private || t.Credentials == nil {
+		return private, false
 	}
 	logins, err := d.key(n).Open(t.Credentials.Sealed, pullsecret.For{Node: n.Name, Image: ref.String()})
 	return true, err == nil && len(logins) == 1 && logins[0].Password == "secret"
@@ -271,7 +271,7 @@ func (d daemons) Steps(w *sim.World) []sim.Step {
 				t, ref := &n.Spec.Images[name].Tags[i], imagepull.Reference{Name: name, Tag: n.Spec.Images[name].Tags[i].Tag}
 				phase := imagepull.Phase(n, ref, t)
 				next := appsv1beta1.ImagePhasePulling
-				private, may := d.private(n, ref, t)
+				private, hasLogin := d.private(n, ref, t)
 				if t.Credentials != nil && t.Credentials.Key != d.key(n).Public() && !imagepull.Done(phase) {
 					if step, due := d.publish(w, n); due {
 						out = append(out, step)
@@ -279,7 +279,7 @@ func (d daemons) Steps(w *sim.World) []sim.Step {
 					continue
 				}
 				switch {
-				case phase == appsv1beta1.ImagePhasePulling && private && !may:
+				case phase == appsv1beta1.ImagePhasePulling && private && !hasLogin:
 					next = appsv1beta1.ImagePhaseFailed
 				case imagepull.Done(phase), strings.Contains(name, "slow"), n.Labels["silent"] != "":
 					continue
@@ -289,15 +289,15 @@ func (d daemons) Steps(w *sim.World) []sim.Step {
 					next = appsv1beta1.ImagePhaseSucceeded
 				}
 				out = append(out, sim.Step{Name: n.Name + " " + string(next), Do: func(ctx context.Context) error {
-					is := n.DeepCopy()
-					if is.Status.ImageStatuses == nil {
-						is.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
+					updated := n.DeepCopy()
+					if updated.Status.ImageStatuses == nil {
+						updated.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
 					}
-					image := is.Status.ImageStatuses[name]
+					image := updated.Status.ImageStatuses[name]
 					image.Tags = slices.DeleteFunc(image.Tags, func(s appsv1beta1.ImageTagStatus) bool { return s.Tag == ref.Tag })
 					image.Tags = append(image.Tags, appsv1beta1.ImageTagStatus{Tag: ref.Tag, Phase: next, Version: t.Version})
-					is.Status.ImageStatuses[name] = image
-					return w.User().Status().Update(ctx, is)
+					updated.Status.ImageStatuses[name] = image
+					return w.User().Status().Update(ctx, updated)
 				}})
 			}
 		}
@@ -317,8 +317,8 @@ type collector struct{}
 func (collector) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	for _, n := range sim.All[*appsv1beta1.NodeImage](w) {
-		is := n.DeepCopy()
-		for name, image := range is.Spec.Images {
+		updated := n.DeepCopy()
+		for name, image := range updated.Spec.Images {
 			for i := range image.Tags {
 				image.Tags[i].OwnerReferences = slices.DeleteFunc(image.Tags[i].OwnerReferences, func(o appsv1beta1.ImageTagOwner) bool {
 					return o.UID != "somebody" && !slices.ContainsFunc(sim.All[*appsv1beta1.ImagePullJob](w), func(job *appsv1beta1.ImagePullJob) bool {
@@ -327,12 +327,12 @@ func (collector) Steps(w *sim.World) []sim.Step {
 				})
 			}
 			image.Tags = slices.DeleteFunc(image.Tags, func(t appsv1beta1.ImageTagSpec) bool { return len(t.OwnerReferences) == 0 })
-			if is.Spec.Images[name] = image; len(image.Tags) == 0 {
-				delete(is.Spec.Images, name)
+			if updated.Spec.Images[name] = image; len(image.Tags) == 0 {
+				delete(updated.Spec.Images, name)
 			}
 		}
-		if len(imagepull.Owners(is)) < len(imagepull.Owners(n)) {
-			out = append(out, sim.Step{Name: "collect " + n.Name, Do: func(ctx context.Context) error { return w.User().Update(ctx, is) }})
+		if len(imagepull.Owners(updated)) < len(imagepull.Owners(n)) {
+			out = append(out, sim.Step{Name: "collect " + n.Name, Do: func(ctx context.Context) error { return w.User().Update(ctx, updated) }})
 		}
 	}
 	return out
@@ -340,13 +340,13 @@ func (collector) Steps(w *sim.World) []sim.Step {
 
 // withinParallelism: a write of the controller makes at most as many nodes pull for a job as its cache allows.
 func withinParallelism(w *sim.World, c sim.Change) error {
-	is, ok := c.After.(*appsv1beta1.NodeImage)
-	was, _ := c.Before.(*appsv1beta1.NodeImage)
-	if !ok || !c.ByController() || c.Late || was == nil {
+	after, ok := c.After.(*appsv1beta1.NodeImage)
+	before, _ := c.Before.(*appsv1beta1.NodeImage)
+	if !ok || !c.ByController() || c.Late || before == nil {
 		return nil
 	}
 	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
-		if !unfinished(is, job.UID) || unfinished(was, job.UID) || !writtenFor(is, job) {
+		if !unfinished(after, job.UID) || unfinished(before, job.UID) || !writtenFor(after, job) {
 			continue
 		}
 		most, err := imagepull.Parallelism(job.Spec.Parallelism)
@@ -374,13 +374,13 @@ func withinParallelism(w *sim.World, c sim.Change) error {
 
 // leavesOthers: a write of the controller changes no entry that is not owned by a job in this world.
 func leavesOthers(_ *sim.World, c sim.Change) error {
-	is, ok := c.After.(*appsv1beta1.NodeImage)
-	was, _ := c.Before.(*appsv1beta1.NodeImage)
-	if !ok || !c.ByController() || was == nil {
+	after, ok := c.After.(*appsv1beta1.NodeImage)
+	before, _ := c.Before.(*appsv1beta1.NodeImage)
+	if !ok || !c.ByController() || before == nil {
 		return nil
 	}
-	for ref, entry := range entries(was, "somebody") {
-		now := imagepull.Find(is, ref)
+	for ref, entry := range entries(before, "somebody") {
+		now := imagepull.Find(after, ref)
 		if now == nil || !owns(now, "somebody") || len(entry.OwnerReferences) == 1 && now.Version < entry.Version {
 			return fmt.Errorf("%s: the entry of somebody for %s is not as it was", c.Request, ref)
 		}
@@ -395,30 +395,30 @@ func leavesOthers(_ *sim.World, c sim.Change) error {
 // leavesPullsOfOtherNamespaces: a write for a job does not change a pull that a job of another namespace has requested and still wants, and
 // that has not failed, as far as the cache shows that.
 func leavesPullsOfOtherNamespaces(w *sim.World, c sim.Change) error {
-	is, ok := c.After.(*appsv1beta1.NodeImage)
-	was, _ := c.Before.(*appsv1beta1.NodeImage)
-	if !ok || !c.ByController() || c.Late || was == nil {
+	after, ok := c.After.(*appsv1beta1.NodeImage)
+	before, _ := c.Before.(*appsv1beta1.NodeImage)
+	if !ok || !c.ByController() || c.Late || before == nil {
 		return nil
 	}
 	var writer *appsv1beta1.ImagePullJob
 	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
-		if writtenFor(is, job) {
+		if writtenFor(after, job) {
 			writer = job
 		}
 	}
 	for _, cached := range sim.Cached[*appsv1beta1.NodeImage](w) {
-		if cached.UID != was.UID || writer == nil {
+		if cached.UID != before.UID || writer == nil {
 			continue
 		}
 		for _, job := range sim.Cached[*appsv1beta1.ImagePullJob](w) {
 			for ref, entry := range entries(cached, job.UID) {
-				before, now := imagepull.Find(was, ref), imagepull.Find(is, ref)
+				entryBefore, entryAfter := imagepull.Find(before, ref), imagepull.Find(after, ref)
 				if job.Namespace == writer.Namespace || job.Status.CompletionTime != nil || imagepull.Decider(entry) != job.Namespace ||
-					imagepull.Phase(cached, ref, entry) == appsv1beta1.ImagePhaseFailed || before == nil || before.Version != entry.Version {
+					imagepull.Phase(cached, ref, entry) == appsv1beta1.ImagePhaseFailed || entryBefore == nil || entryBefore.Version != entry.Version {
 					continue
 				}
-				if now == nil || now.Version != before.Version || now.ImagePullPolicy != before.ImagePullPolicy ||
-					*now.PullPolicy.TimeoutSeconds != *before.PullPolicy.TimeoutSeconds {
+				if entryAfter == nil || entryAfter.Version != entryBefore.Version || entryAfter.ImagePullPolicy != entryBefore.ImagePullPolicy ||
+					*entryAfter.PullPolicy.TimeoutSeconds != *entryBefore.PullPolicy.TimeoutSeconds {
 					return fmt.Errorf("%s: the pull of %s that %s/%s has asked for has changed", c.Request, ref, job.Namespace, job.Name)
 				}
 			}
@@ -429,14 +429,14 @@ func leavesPullsOfOtherNamespaces(w *sim.World, c sim.Change) error {
 
 // pullsNothingLate: no pull begins for a job that is complete or being deleted.
 func pullsNothingLate(w *sim.World, c sim.Change) error {
-	is, ok := c.After.(*appsv1beta1.NodeImage)
-	was, _ := c.Before.(*appsv1beta1.NodeImage)
-	if !ok || !c.ByController() || c.Late || was == nil {
+	after, ok := c.After.(*appsv1beta1.NodeImage)
+	before, _ := c.Before.(*appsv1beta1.NodeImage)
+	if !ok || !c.ByController() || c.Late || before == nil {
 		return nil
 	}
 	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
-		if job.Status.CompletionTime != nil && writtenFor(is, job) && unfinished(is, job.UID) && !unfinished(was, job.UID) {
-			return fmt.Errorf("%s: %s is complete, and %s begins to pull for it", c.Request, job.Name, is.Name)
+		if job.Status.CompletionTime != nil && writtenFor(after, job) && unfinished(after, job.UID) && !unfinished(before, job.UID) {
+			return fmt.Errorf("%s: %s is complete, and %s begins to pull for it", c.Request, job.Name, after.Name)
 		}
 	}
 	return nil
@@ -508,7 +508,7 @@ func never(job *appsv1beta1.ImagePullJob) {
 	job.Spec.CompletionPolicy.Type = appsv1beta1.ImagePullJobNever
 }
 
-func of(image string) func(*appsv1beta1.ImagePullJob) {
+func ofImage(image string) func(*appsv1beta1.ImagePullJob) {
 	return func(job *appsv1beta1.ImagePullJob) { job.Spec.Image = image }
 }
 
@@ -586,27 +586,27 @@ func stories() []sim.Scenario {
 			edit("pause", func(job *appsv1beta1.ImagePullJob) { job.Spec.Parallelism = new(intstr.FromString("0")) }),
 			edit("three", func(job *appsv1beta1.ImagePullJob) { job.Spec.Parallelism = new(intstr.FromString("3")) }),
 		}},
-		{Name: "it fails", Objects: four(pulling(of("bad:1")))},
-		{Name: "it fails, and with another limit it does not", Objects: four(pulling(of("bad:1"), never)), Edits: []sim.Edit{
+		{Name: "the pull fails", Objects: four(pulling(ofImage("bad:1")))},
+		{Name: "the pull fails, and succeeds with a longer timeout", Objects: four(pulling(ofImage("bad:1"), never)), Edits: []sim.Edit{
 			edit("a longer timeout", func(job *appsv1beta1.ImagePullJob) { job.Spec.PullPolicy.TimeoutSeconds = new(int32(900)) }),
 		}},
-		{Name: "the deadline passes", Stall: 16 * time.Minute, Objects: four(pulling(of("slow:2"), deadline))},
-		{Name: "it is deleted after its TTL", Stall: 75 * time.Second, Objects: four(pulling(ttl))},
-		{Name: "another image", Objects: four(pulling(never)), Edits: []sim.Edit{edit("nginx:2", of("nginx:2"))}},
-		{Name: "another image while one is slow", Objects: four(pulling(never, of("slow:2"))), Edits: []sim.Edit{edit("nginx:2", of("nginx:2"))}},
-		{Name: "a node comes, and one is not selected any more", Objects: four(pulling(never, team)), Edits: []sim.Edit{
+		{Name: "the deadline passes", Stall: 16 * time.Minute, Objects: four(pulling(ofImage("slow:2"), deadline))},
+		{Name: "the job is deleted after its TTL", Stall: 75 * time.Second, Objects: four(pulling(ttl))},
+		{Name: "a new image", Objects: four(pulling(never)), Edits: []sim.Edit{edit("nginx:2", ofImage("nginx:2"))}},
+		{Name: "a new image while the previous one is slow", Objects: four(pulling(never, ofImage("slow:2"))), Edits: []sim.Edit{edit("nginx:2", ofImage("nginx:2"))}},
+		{Name: "a node is added, and another one is no longer selected", Objects: four(pulling(never, team)), Edits: []sim.Edit{
 			label("d", map[string]string{"team": "yes"}), label("a", nil), create(nodeImage("e", "team")),
 		}},
-		{Name: "a node that is slow is not selected any more", Objects: four(pulling(never, team, of("slow:2"))), Edits: []sim.Edit{
+		{Name: "a slow node is no longer selected", Objects: four(pulling(never, team, ofImage("slow:2"))), Edits: []sim.Edit{
 			label("a", nil), label("d", map[string]string{"team": "yes"}),
 		}},
-		{Name: "a node goes", Objects: four(pulling(never)), Edits: []sim.Edit{remove(nodeImage("a"))}},
-		{Name: "limits change while it pulls", Objects: four(pulling(never, of("slow:2"))), Edits: []sim.Edit{
+		{Name: "a node is deleted", Objects: four(pulling(never)), Edits: []sim.Edit{remove(nodeImage("a"))}},
+		{Name: "limits change while it pulls", Objects: four(pulling(never, ofImage("slow:2"))), Edits: []sim.Edit{
 			edit("a longer timeout", func(job *appsv1beta1.ImagePullJob) { job.Spec.PullPolicy.TimeoutSeconds = new(int32(900)) }),
 		}},
-		{Name: "two jobs of two images", Objects: four(pulling(never), pulling(never, named("second"), of("redis:1")))},
+		{Name: "two jobs of two images", Objects: four(pulling(never), pulling(never, named("second"), ofImage("redis:1")))},
 		{Name: "two jobs of one image", Objects: four(pulling(never)), Edits: []sim.Edit{create(pulling(never, named("second")))}},
-		{Name: "one that somebody pulls too", Objects: four(pulling(never, of("slow:1")))},
+		{Name: "an image that another owner pulls too", Objects: four(pulling(never, ofImage("slow:1")))},
 		{Name: "the nodes of pods", Objects: four(pulling(never, web), pod("web-1", "a")), Edits: []sim.Edit{
 			create(pod("web-2", "b")), remove(pod("web-1", "a")),
 		}},
@@ -620,13 +620,13 @@ func stories() []sim.Scenario {
 				job.Spec.PullPolicy.TimeoutSeconds, job.Spec.ImagePullPolicy = new(int32(600)), appsv1beta1.PullAlways
 			})),
 		}},
-		{Name: "a job of another namespace wants the image first, and goes", Objects: four(rival(never, of("slow:2"))), Edits: []sim.Edit{
-			create(pulling(never, of("slow:2"))), remove(rival()),
+		{Name: "a job of another namespace wants the image first, and is deleted", Objects: four(rival(never, ofImage("slow:2"))), Edits: []sim.Edit{
+			create(pulling(never, ofImage("slow:2"))), remove(rival()),
 		}},
-		{Name: "a job of another namespace fails first", Objects: four(rival(never, of("bad:1"))), Edits: []sim.Edit{
-			create(pulling(never, of("bad:1"), func(job *appsv1beta1.ImagePullJob) { job.Spec.PullPolicy.TimeoutSeconds = new(int32(900)) })),
+		{Name: "a job of another namespace fails first", Objects: four(rival(never, ofImage("bad:1"))), Edits: []sim.Edit{
+			create(pulling(never, ofImage("bad:1"), func(job *appsv1beta1.ImagePullJob) { job.Spec.PullPolicy.TimeoutSeconds = new(int32(900)) })),
 		}},
-		{Name: "one of OpenKruise is deleted", Objects: four(pulling(never, kept)), Edits: []sim.Edit{remove(pulling())}},
+		{Name: "a job of OpenKruise is deleted", Objects: four(pulling(never, kept)), Edits: []sim.Edit{remove(pulling())}},
 	}
 }
 
@@ -648,12 +648,12 @@ func TestWritesOfAThousandNodes(t *testing.T) {
 // A login reaches the daemon of each node, and whatever prevents that is reported.
 func TestCredentialsReachTheNodes(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct{ story, want, told string }{
+	for _, tc := range []struct{ story, want, event string }{
 		{story: "a private registry", want: "succeeded=4 failed=0"},
 		{story: "daemons are restarted", want: "succeeded=4 failed=0"},
 		{
 			story: "a private registry, and a Secret that does not exist", want: "succeeded=0 failed=4",
-			told: "FailedToRetrieveImagePullSecret: Secret missing is not used: ",
+			event: "FailedToRetrieveImagePullSecret: ignoring Secret missing: ",
 		},
 	} {
 		i := slices.IndexFunc(stories(), func(s sim.Scenario) bool { return s.Name == tc.story })
@@ -664,7 +664,7 @@ func TestCredentialsReachTheNodes(t *testing.T) {
 		r := sim.Run(t.Context(), k, stories()[i], sim.Schedule{})
 		require.NoError(t, r.Err)
 		require.Contains(t, r.Summary, tc.want, tc.story)
-		require.Equal(t, tc.told != "", slices.Contains(events.Reasons(), ReasonPullSecret), tc.story)
-		require.Contains(t, strings.Join(events.Lines(), "\n"), tc.told)
+		require.Equal(t, tc.event != "", slices.Contains(events.Reasons(), ReasonPullSecret), tc.story)
+		require.Contains(t, strings.Join(events.Lines(), "\n"), tc.event)
 	}
 }

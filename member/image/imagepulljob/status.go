@@ -8,9 +8,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 )
 
 // status returns the new status, and the events.
@@ -31,7 +31,7 @@ func readiness(s *appsv1beta1.ImagePullJobStatus, p planned, a applied) report.R
 	case p.invalid != "":
 		return report.Stalled(report.Failure{Reason: ReasonInvalid, Message: p.invalid})
 	case s.Failed > 0:
-		return report.Stalled(report.Failure{Reason: reasonFailedNodes, Message: "nodes have no image: status.failedNodes lists them"})
+		return report.Stalled(report.Failure{Reason: reasonFailedNodes, Message: "nodes failed to pull the image: see status.failedNodes"})
 	case len(p.unknown) > 0:
 		return report.Stalled(report.Failure{Reason: reasonAbsentNodes, Message: fmt.Sprintf("%s: %s", imagepull.Absent(len(p.unknown)), event.Names(p.unknown))})
 	case s.CompletionTime != nil:
@@ -42,14 +42,14 @@ func readiness(s *appsv1beta1.ImagePullJobStatus, p planned, a applied) report.R
 		return report.Ready("all nodes have the image; new nodes get it")
 	}
 	if len(p.full) > 0 {
-		return report.Reconciling(ReasonNoPlace, full(p))
+		return report.Reconciling(ReasonNoPlace, fullNodes(p))
 	}
-	return report.Reconciling(report.ReasonProgressing, "nodes are still to pull the image")
+	return report.Reconciling(report.ReasonProgressing, "nodes have yet to pull the image")
 }
 
-// full describes the nodes whose NodeImage has no space for another image of the namespace.
-func full(p planned) string {
-	return fmt.Sprintf("%d nodes have no place for another image of this namespace, until one of its jobs is deleted or complete: %s",
+// fullNodes describes the nodes whose NodeImage has no space for another image of the namespace.
+func fullNodes(p planned) string {
+	return fmt.Sprintf("%d node(s) have no room for another image of this namespace until one of its jobs is deleted or complete: %s",
 		len(p.full), event.Names(p.full))
 }
 
@@ -78,35 +78,36 @@ func counted(o observed, p planned, a applied, now time.Time) (appsv1beta1.Image
 		}
 		s.Message = fmt.Sprintf("job is running, progress %.1f%%", progress)
 		if len(p.dark) > 0 {
-			s.Message += fmt.Sprintf("; %d nodes have no live node daemon that pulls images: %s", len(p.dark), event.Names(p.dark))
+			s.Message += fmt.Sprintf("; %d node(s) without a live node daemon that pulls images: %s", len(p.dark), event.Names(p.dark))
 		}
-		s.Message += absent(p)
+		s.Message += absentNodes(p)
 		if len(p.full) == 0 {
 			return s, nil
 		}
-		s.Message += "; " + full(p)
-		if is := report.GetCondition(old.Conditions, keys.ConditionReconciling); is != nil && is.Reason == ReasonNoPlace {
+		s.Message += "; " + fullNodes(p)
+		if condition := report.GetCondition(old.Conditions, keys.ConditionReconciling); condition != nil && condition.Reason == ReasonNoPlace {
 			return s, nil
 		}
-		return s, []event.Event{event.Warning(ReasonNoPlace, actionPull, "%s", full(p))}
+		return s, []event.Event{event.Warning(ReasonNoPlace, actionPull, "%s", fullNodes(p))}
 	}
-	s.CompletionTime, s.Message = new(metav1.NewTime(now).Rfc3339Copy()), "job has completed"+absent(p)
+	s.CompletionTime, s.Message = new(metav1.NewTime(now).Rfc3339Copy()), "job has completed"+absentNodes(p)
 	switch {
 	case len(p.late) > 0:
-		s.Message = fmt.Sprintf("job has completed: %d nodes were not done within activeDeadlineSeconds%s", len(p.late), absent(p))
-		return s, []event.Event{event.Warning(ReasonDeadlineExceeded, actionPull, "%d of %d nodes were not done at the deadline: %s",
+		s.Message = fmt.Sprintf("job has completed: %d node(s) did not finish within activeDeadlineSeconds%s", len(p.late), absentNodes(p))
+		return s, []event.Event{event.Warning(ReasonDeadlineExceeded, actionPull, "%d of %d node(s) did not finish before the deadline: %s",
 			len(p.late), p.desired, event.Names(p.late))}
 	case len(p.failed) > 0:
-		return s, []event.Event{event.Warning(ReasonCompleted, actionPull, "%d of %d nodes have %s; it failed on %s: kubectl get nodeimage says why",
+		return s, []event.Event{event.Warning(ReasonCompleted, actionPull,
+			"%d of %d node(s) have %s; it failed on %s: run kubectl get nodeimage to see why",
 			p.succeeded, p.desired, o.job.Spec.Image, event.Names(p.failed))}
 	case len(p.unknown) > 0:
-		return s, []event.Event{event.Warning(ReasonCompleted, actionPull, "%d nodes have %s%s", p.succeeded, o.job.Spec.Image, absent(p))}
+		return s, []event.Event{event.Warning(ReasonCompleted, actionPull, "pulled on %d node(s): %s%s", p.succeeded, o.job.Spec.Image, absentNodes(p))}
 	}
-	return s, []event.Event{event.Normal(ReasonCompleted, actionPull, "%d nodes have %s", p.succeeded, o.job.Spec.Image)}
+	return s, []event.Event{event.Normal(ReasonCompleted, actionPull, "pulled on %d node(s): %s", p.succeeded, o.job.Spec.Image)}
 }
 
-// absent describes the nodes that don't exist; empty if there are none.
-func absent(p planned) string {
+// absentNodes describes the nodes that don't exist; empty if there are none.
+func absentNodes(p planned) string {
 	if len(p.unknown) == 0 {
 		return ""
 	}

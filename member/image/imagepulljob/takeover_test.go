@@ -46,10 +46,10 @@ func TestStoredJobsHaveTheirDefaults(t *testing.T) {
 	jobs, _ := openKruise(t)
 	require.Len(t, jobs, 3)
 	for _, job := range jobs {
-		is := job.DeepCopy()
-		require.NoError(t, (&Webhook{}).Default(t.Context(), is))
-		require.Equal(t, job, is)
-		_, err := (&Webhook{}).ValidateCreate(t.Context(), is)
+		defaulted := job.DeepCopy()
+		require.NoError(t, (&Webhook{}).Default(t.Context(), defaulted))
+		require.Equal(t, job, defaulted)
+		_, err := (&Webhook{}).ValidateCreate(t.Context(), defaulted)
 		require.NoError(t, err)
 	}
 }

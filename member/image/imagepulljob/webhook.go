@@ -10,7 +10,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 )
 
 // Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It is safe for concurrent
@@ -45,7 +45,7 @@ func (w *Webhook) ValidateCreate(_ context.Context, job *appsv1beta1.ImagePullJo
 func (w *Webhook) ValidateUpdate(_ context.Context, old, job *appsv1beta1.ImagePullJob) (admission.Warnings, error) {
 	fresh, warnings := admit.Ratchet(w.validate(&job.Spec), w.validate(&old.Spec))
 	if job.Status.CompletionTime != nil && !apiequality.Semantic.DeepEqual(old.Spec, job.Spec) {
-		warnings = append(warnings, "spec: the job is complete, and nothing more is pulled: make another ImagePullJob")
+		warnings = append(warnings, "spec: the job is complete and won't pull anything more: create another ImagePullJob")
 	}
 	return warnings, admit.Invalid(gvk(), job.Name, fresh)
 }

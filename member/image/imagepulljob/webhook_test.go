@@ -35,30 +35,30 @@ func TestWhatIsRefused(t *testing.T) {
 		{"an image of a registry, with a digest", func(s *spec) {
 			s.Image = "registry.example.com:5000/team/app:1.2@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 		}, ""},
-		{"no image", func(s *spec) { s.Image = "" }, `spec.image: Invalid value: "": it is empty: give an image, as in nginx:1.27`},
-		{"a name in upper case", func(s *spec) { s.Image = "Nginx:1" }, `spec.image: Invalid value: "Nginx:1": it is no image: write registry/name:tag`},
-		{"a bad tag", func(s *spec) { s.Image = "nginx:.1" }, `the tag is not valid: use up to 128`},
-		{"a bad digest", func(s *spec) { s.Image = "nginx@sha256:12" }, `the digest is not valid: write it as sha256:`},
-		{"parallelism as a number in text", func(s *spec) { s.Parallelism = new(intstr.FromString("3")) }, ""},
+		{"no image", func(s *spec) { s.Image = "" }, `spec.image: Invalid value: "": it is empty: set an image, as in nginx:1.27`},
+		{"an uppercase name", func(s *spec) { s.Image = "Nginx:1" }, `spec.image: Invalid value: "Nginx:1": it is not an image: use registry/name:tag`},
+		{"an invalid tag", func(s *spec) { s.Image = "nginx:.1" }, `the tag is not valid: use up to 128`},
+		{"an invalid digest", func(s *spec) { s.Image = "nginx@sha256:12" }, `the digest is not valid: use sha256:`},
+		{"parallelism as a number in a string", func(s *spec) { s.Parallelism = new(intstr.FromString("3")) }, ""},
 		{
 			"parallelism in percent", func(s *spec) { s.Parallelism = new(intstr.FromString("10%")) },
-			`spec.parallelism: Invalid value: "10%": "10%" is no number of nodes: give one, as in 10; a percentage is not supported`,
+			`spec.parallelism: Invalid value: "10%": "10%" is not a number of nodes: set one, as in 10; a percentage is not supported`,
 		},
 		{
 			"negative parallelism", func(s *spec) { s.Parallelism = new(intstr.FromInt32(-1)) },
-			`spec.parallelism: Invalid value: "-1": -1 is negative: give a number of nodes, or 0 to pause`,
+			`spec.parallelism: Invalid value: "-1": -1 is negative: set a number of nodes, or 0 to pause`,
 		},
 		{
 			"a name twice", func(s *spec) { s.Selector = &appsv1beta1.ImagePullJobNodeSelector{Names: []string{"a", "a"}} },
 			`spec.selector.names[1]: Duplicate value: "a"`,
 		},
-		{"a name of no node", func(s *spec) { s.Selector = &appsv1beta1.ImagePullJobNodeSelector{Names: []string{"A_b"}} }, "spec.selector.names[0]: Invalid value"},
-		{"a bad selector of nodes", func(s *spec) {
+		{"an invalid node name", func(s *spec) { s.Selector = &appsv1beta1.ImagePullJobNodeSelector{Names: []string{"A_b"}} }, "spec.selector.names[0]: Invalid value"},
+		{"an invalid selector of nodes", func(s *spec) {
 			s.Selector = &appsv1beta1.ImagePullJobNodeSelector{LabelSelector: metav1.LabelSelector{
 				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "zone", Operator: "Like"}},
 			}}
 		}, "spec.selector.matchExpressions[0].operator: Invalid value"},
-		{"a bad selector of pods", func(s *spec) {
+		{"an invalid selector of pods", func(s *spec) {
 			s.PodSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b c"}}
 		}, "spec.podSelector.matchLabels: Invalid value"},
 		{
@@ -66,21 +66,21 @@ func TestWhatIsRefused(t *testing.T) {
 			"spec.completionPolicy.activeDeadlineSeconds: Invalid value: 599: it is less than the 600 seconds of pullPolicy.timeoutSeconds",
 		},
 		{
-			"no time for an attempt", func(s *spec) { s.PullPolicy = &appsv1beta1.PullPolicy{TimeoutSeconds: new(int32(0))} },
-			"spec.pullPolicy.timeoutSeconds: Invalid value: 0: give at least 1 second, or leave it out for 600",
+			"a timeout of 0", func(s *spec) { s.PullPolicy = &appsv1beta1.PullPolicy{TimeoutSeconds: new(int32(0))} },
+			"spec.pullPolicy.timeoutSeconds: Invalid value: 0: must be at least 1 second: leave it unset for 600",
 		},
 		{
-			"fewer than no retries", func(s *spec) { s.PullPolicy = &appsv1beta1.PullPolicy{BackoffLimit: new(int32(-1))} },
-			"spec.pullPolicy.backoffLimit: Invalid value: -1: give 0 for one attempt",
+			"a negative backoffLimit", func(s *spec) { s.PullPolicy = &appsv1beta1.PullPolicy{BackoffLimit: new(int32(-1))} },
+			"spec.pullPolicy.backoffLimit: Invalid value: -1: set 0 for one attempt",
 		},
 		{
 			"a negative TTL", func(s *spec) { s.CompletionPolicy.TTLSecondsAfterFinished = new(int32(-1)) },
-			"spec.completionPolicy.ttlSecondsAfterFinished: Invalid value: -1: give 0 to delete the job when it is complete",
+			"spec.completionPolicy.ttlSecondsAfterFinished: Invalid value: -1: set 0 to delete the job when it is complete",
 		},
 		{"a Secret that the manager may read", func(s *spec) { s.PullSecrets = []string{"login"} }, ""},
 		{
-			"a Secret that it may not read", func(s *spec) { s.PullSecrets = []string{"login", "regcred"} },
-			"spec.pullSecrets[1]: Forbidden: regcred: the manager may not read Secrets of this name: list it in imagePullJob.secrets of the chart",
+			"a Secret that the manager may not read", func(s *spec) { s.PullSecrets = []string{"login", "regcred"} },
+			"spec.pullSecrets[1]: Forbidden: regcred: the manager may not read Secrets of this name: add it to imagePullJob.secrets of the chart",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestWhatIsRefused(t *testing.T) {
 			}
 			require.ErrorContains(t, err, tc.want)
 			warnings, err := (&Webhook{Secrets: []string{"login"}}).ValidateUpdate(t.Context(), job, job)
-			require.NoError(t, err, "what is stored may be older than the rule")
+			require.NoError(t, err, "a stored object may be older than the rule")
 			require.Len(t, warnings, 1)
 		})
 	}
@@ -117,5 +117,5 @@ func TestAChangeOfACompleteJobIsAWarning(t *testing.T) {
 	job.Spec.Image = "nginx:1.28"
 	warnings, err := (&Webhook{}).ValidateUpdate(t.Context(), old, job)
 	require.NoError(t, err)
-	require.Contains(t, warnings[0], "make another ImagePullJob")
+	require.Contains(t, warnings[0], "create another ImagePullJob")
 }

@@ -10,16 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	notes "github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	notes "github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 )
 
 // DefaultDelay is how long a node has to be ready before it gets a NodeImage, by default.
@@ -38,14 +35,12 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Reconciler reconciles the NodeImages of nodes. Each write names the version that was read, so it needs no memory of its writes.
+// Reconciler reconciles the NodeImages of nodes. Each write carries the resourceVersion that was read, so it needs no memory of its writes.
 type Reconciler struct {
 	// Client reads from the cache and writes. Live reads from the apiserver.
 	Client client.Client
 	Live   client.Reader
-	// Clock is the clock.
-	Clock clock.PassiveClock
-	// Events sends events.
+	Clock  clock.PassiveClock
 	Events notes.Recorder
 	// Delay is as in Options.
 	Delay time.Duration
@@ -64,17 +59,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Delay: o.Delay,
-		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))),
+		Events: notes.New(mgr.GetEventRecorder(control.Name(kind))),
 	}
-	changes := func(changed func(was, is client.Object) bool) builder.Predicates {
-		return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) }})
-	}
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(kind)).
+	err := control.NewBuilder(mgr, kind, o.Workers).
 		For(&appsv1beta1.NodeImage{}).
-		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, changes(nodeChanged)).
-		Watches(&appsv1beta1.ImagePullJob{}, handler.EnqueueRequestsFromMapFunc(r.forJob), changes(jobChanged)).
-		WithOptions(podcontrol.Queue(o.Workers)).
+		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, control.Updates(nodeChanged)).
+		Watches(&appsv1beta1.ImagePullJob{}, handler.EnqueueRequestsFromMapFunc(r.forJob), control.Updates(jobChanged)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of %s: %w", kind, err)
@@ -99,8 +89,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // index indexes NodeImages by the jobs that own entries.
 func index(ctx context.Context, i client.FieldIndexer) error {
 	err := i.IndexField(ctx, &appsv1beta1.NodeImage{}, jobIndex, func(o client.Object) []string {
-		n, is := o.(*appsv1beta1.NodeImage)
-		if !is {
+		n, ok := o.(*appsv1beta1.NodeImage)
+		if !ok {
 			return nil
 		}
 		return imagepull.Owners(n)
@@ -112,22 +102,22 @@ func index(ctx context.Context, i client.FieldIndexer) error {
 }
 
 // nodeChanged reports whether an update of a node matters: not its heartbeats.
-func nodeChanged(was, is client.Object) bool {
-	a, isOne := was.(*corev1.Node)
-	b, isOther := is.(*corev1.Node)
-	return !isOne || !isOther || a.UID != b.UID || ready(a) != ready(b) || !maps.Equal(a.Labels, b.Labels)
+func nodeChanged(old, updated client.Object) bool {
+	a, oldOK := old.(*corev1.Node)
+	b, updatedOK := updated.(*corev1.Node)
+	return !oldOK || !updatedOK || a.UID != b.UID || ready(a) != ready(b) || !maps.Equal(a.Labels, b.Labels)
 }
 
 func ready(n *corev1.Node) bool {
-	_, is := readySince(n)
-	return is
+	_, ok := readySince(n)
+	return ok
 }
 
 // jobChanged reports whether an update of a job matters: that it is complete or being deleted.
-func jobChanged(was, is client.Object) bool {
-	a, isOne := was.(*appsv1beta1.ImagePullJob)
-	b, isOther := is.(*appsv1beta1.ImagePullJob)
-	return !isOne || !isOther || a.UID != b.UID || (a.Status.CompletionTime == nil) != (b.Status.CompletionTime == nil) ||
+func jobChanged(old, updated client.Object) bool {
+	a, oldOK := old.(*appsv1beta1.ImagePullJob)
+	b, updatedOK := updated.(*appsv1beta1.ImagePullJob)
+	return !oldOK || !updatedOK || a.UID != b.UID || (a.Status.CompletionTime == nil) != (b.Status.CompletionTime == nil) ||
 		a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero()
 }
 
@@ -136,7 +126,7 @@ func (r *Reconciler) forJob(ctx context.Context, job client.Object) []ctrl.Reque
 	var list appsv1beta1.NodeImageList
 	err := r.Client.List(ctx, &list, client.MatchingFields{jobIndex: string(job.GetUID())}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the NodeImages of an ImagePullJob", "job", client.ObjectKeyFromObject(job))
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the NodeImages of an ImagePullJob", "job", client.ObjectKeyFromObject(job))
 		return nil
 	}
 	out := make([]ctrl.Request, 0, len(list.Items))

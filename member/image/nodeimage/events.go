@@ -13,5 +13,5 @@ const (
 // messageNoAnswer and messageTooLong say why a pull that a node does not end has failed. The first is the same as in OpenKruise.
 const (
 	messageNoAnswer = "node has not responded for a long time"
-	messageTooLong  = "node has not reported the end of the pull after its activeDeadlineSeconds"
+	messageTooLong  = "node did not report the end of the pull within activeDeadlineSeconds"
 )

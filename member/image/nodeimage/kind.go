@@ -12,15 +12,15 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=nodeimages.apps.kruise.io,verbs=get;list;watch;patch
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-nodeimage,mutating=true,groups=apps.kruise.io,resources=nodeimages,versions=v1beta1,verbs=create;update,name=mnodeimage.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-nodeimage,mutating=false,groups=apps.kruise.io,resources=nodeimages,versions=v1beta1,verbs=create;update,name=vnodeimage.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 
-// Registration registers NodeImage with a member's manager. The flags set fields of the value returned.
+// Registration registers NodeImage with a member's manager. Its flags must be parsed before its other functions are called.
 func Registration() setup.Kind {
 	const name = "nodeimage"
 	delay := DefaultDelay
@@ -29,7 +29,7 @@ func Registration() setup.Kind {
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Gates: feature.Pulls(),
 		AddFlags: func(f *pflag.FlagSet) {
-			f.DurationVar(&delay, "nodeimage-creation-delay", DefaultDelay, "Time that a node has to be ready before it gets a NodeImage.")
+			f.DurationVar(&delay, "nodeimage-creation-delay", DefaultDelay, "Time for which a node must be ready before it gets a NodeImage.")
 		},
 		Fields: podset.FieldNodeReady,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {

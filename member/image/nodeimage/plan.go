@@ -11,9 +11,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/nodefit"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/plan/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // patience is how long a node may be silent about a pull, and how far it may exceed the time allowed for the pull.
@@ -41,7 +41,7 @@ func plan(o observed, now time.Time, delay time.Duration) planned {
 	p := planned{}
 	switch {
 	case o.image == nil:
-		p.new(o.node, now, delay)
+		p.planCreate(o.node, now, delay)
 		return p
 	case o.image.DeletionTimestamp != nil:
 		return p
@@ -58,20 +58,20 @@ func plan(o observed, now time.Time, delay time.Duration) planned {
 	p.spec.Images, p.failed = map[string]appsv1beta1.ImageSpec{}, map[imagepull.Reference]string{}
 	p.changed = !maps.Equal(p.labels, o.image.Labels)
 	for name, image := range o.image.Spec.Images {
-		is := *image.DeepCopy()
-		is.Tags = slices.DeleteFunc(is.Tags, func(t appsv1beta1.ImageTagSpec) bool {
-			return p.ends(o, imagepull.Reference{Name: name, Tag: t.Tag}, &t, now)
+		kept := *image.DeepCopy()
+		kept.Tags = slices.DeleteFunc(kept.Tags, func(t appsv1beta1.ImageTagSpec) bool {
+			return p.expired(o, imagepull.Reference{Name: name, Tag: t.Tag}, &t, now)
 		})
-		for i := range is.Tags {
-			t := &is.Tags[i]
+		for i := range kept.Tags {
+			t := &kept.Tags[i]
 			had := len(t.OwnerReferences)
-			t.OwnerReferences = slices.DeleteFunc(t.OwnerReferences, func(owner appsv1beta1.ImageTagOwner) bool { return p.gone(o, owner) })
+			t.OwnerReferences = slices.DeleteFunc(t.OwnerReferences, func(owner appsv1beta1.ImageTagOwner) bool { return p.ownerGone(o, owner) })
 			p.changed = p.changed || len(t.OwnerReferences) != had
-			p.answer(o, imagepull.Reference{Name: name, Tag: t.Tag}, t, now)
+			p.failUnanswered(o, imagepull.Reference{Name: name, Tag: t.Tag}, t, now)
 		}
-		p.changed = p.changed || len(is.Tags) != len(image.Tags) || len(is.Tags) == 0
-		if len(is.Tags) > 0 {
-			p.spec.Images[name] = is
+		p.changed = p.changed || len(kept.Tags) != len(image.Tags) || len(kept.Tags) == 0
+		if len(kept.Tags) > 0 {
+			p.spec.Images[name] = kept
 		}
 	}
 	slices.SortFunc(p.absent, func(a, b appsv1beta1.ImageTagOwner) int { return strings.Compare(string(a.UID), string(b.UID)) })
@@ -79,14 +79,14 @@ func plan(o observed, now time.Time, delay time.Duration) planned {
 	return p
 }
 
-// new creates a NodeImage for a node that has been ready for the delay.
-func (p *planned) new(node *corev1.Node, now time.Time, delay time.Duration) {
+// planCreate creates a NodeImage for a node that has been ready for the delay.
+func (p *planned) planCreate(node *corev1.Node, now time.Time, delay time.Duration) {
 	if node == nil || node.DeletionTimestamp != nil || nodefit.Virtual(node) {
 		return
 	}
-	since, is := readySince(node)
+	since, ok := readySince(node)
 	switch at := since.Add(delay); {
-	case !is:
+	case !ok:
 	case now.Before(at):
 		p.recheck = at.Sub(now)
 	default:
@@ -95,7 +95,7 @@ func (p *planned) new(node *corev1.Node, now time.Time, delay time.Duration) {
 }
 
 // readySince reports whether a node is ready, and since when.
-func readySince(node *corev1.Node) (since time.Time, is bool) {
+func readySince(node *corev1.Node) (since time.Time, ok bool) {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 			return c.LastTransitionTime.Time, true
@@ -104,8 +104,8 @@ func readySince(node *corev1.Node) (since time.Time, is bool) {
 	return time.Time{}, false
 }
 
-// gone reports whether an owner no longer exists.
-func (p *planned) gone(o observed, owner appsv1beta1.ImageTagOwner) bool {
+// ownerGone reports whether an owner no longer exists.
+func (p *planned) ownerGone(o observed, owner appsv1beta1.ImageTagOwner) bool {
 	if owner.Kind != kindJob || o.jobs[owner.UID] != nil {
 		return false
 	}
@@ -113,15 +113,15 @@ func (p *planned) gone(o observed, owner appsv1beta1.ImageTagOwner) bool {
 	return true
 }
 
-// ends reports whether an entry is to be removed.
-func (p *planned) ends(o observed, ref imagepull.Reference, t *appsv1beta1.ImageTagSpec, now time.Time) bool {
+// expired reports whether an entry is to be removed.
+func (p *planned) expired(o observed, ref imagepull.Reference, t *appsv1beta1.ImageTagSpec, now time.Time) bool {
 	alive := 0
 	for _, owner := range t.OwnerReferences {
 		if job := o.jobs[owner.UID]; job != nil && job.Status.CompletionTime == nil && job.DeletionTimestamp == nil &&
 			job.Spec.CompletionPolicy.Type != appsv1beta1.ImagePullJobNever {
 			return false // Its result is still counted.
 		}
-		if !p.gone(o, owner) {
+		if !p.ownerGone(o, owner) {
 			alive++
 		}
 	}
@@ -142,7 +142,7 @@ func (p *planned) ends(o observed, ref imagepull.Reference, t *appsv1beta1.Image
 	}
 	at := s.CompletionTime.Add(time.Duration(ttl) * time.Second)
 	if now.Before(at) {
-		p.recheck = report.Sooner(p.recheck, at.Sub(now))
+		p.recheck = timing.Sooner(p.recheck, at.Sub(now))
 		return false
 	}
 	return true
@@ -159,14 +159,14 @@ func allComplete(o observed, t *appsv1beta1.ImageTagSpec) bool {
 	})
 }
 
-// answer records that a pull has failed because its node does not answer.
-func (p *planned) answer(o observed, ref imagepull.Reference, t *appsv1beta1.ImageTagSpec, now time.Time) {
+// failUnanswered records that a pull has failed because its node does not answer.
+func (p *planned) failUnanswered(o observed, ref imagepull.Reference, t *appsv1beta1.ImageTagSpec, now time.Time) {
 	if t.CreatedAt == nil {
 		return
 	}
 	fail := func(from metav1.Time, wait time.Duration, message string) {
 		if at := from.Add(wait + patience); now.Before(at) {
-			p.recheck = report.Sooner(p.recheck, at.Sub(now))
+			p.recheck = timing.Sooner(p.recheck, at.Sub(now))
 		} else {
 			p.failed[ref] = message
 		}
@@ -189,13 +189,13 @@ func statusOf(n *appsv1beta1.NodeImage, failed map[imagepull.Reference]string, n
 		s.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
 	}
 	for ref, message := range failed {
-		is := appsv1beta1.ImageTagStatus{
+		status := appsv1beta1.ImageTagStatus{
 			Tag: ref.Tag, Phase: appsv1beta1.ImagePhaseFailed, Version: imagepull.Find(n, ref).Version, Message: message,
 			CompletionTime: new(metav1.NewTime(now).Rfc3339Copy()),
 		}
 		image := s.ImageStatuses[ref.Name]
 		image.Tags = slices.DeleteFunc(image.Tags, func(t appsv1beta1.ImageTagStatus) bool { return t.Tag == ref.Tag })
-		image.Tags = append(image.Tags, is)
+		image.Tags = append(image.Tags, status)
 		slices.SortFunc(image.Tags, func(a, b appsv1beta1.ImageTagStatus) int { return strings.Compare(a.Tag, b.Tag) })
 		s.ImageStatuses[ref.Name] = image
 	}

@@ -12,7 +12,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 )
 
 func TestANodeGetsANodeImageWhenItHasBeenReadyForTheDelay(t *testing.T) {
@@ -46,10 +46,10 @@ func TestPlanOfEntries(t *testing.T) {
 		fails   string
 		recheck time.Duration
 	}{
-		{name: "a job that is not complete keeps it", job: func(*appsv1beta1.ImagePullJob) {}},
-		{name: "without its job it ends", ends: true},
-		{name: "a complete job keeps it for the TTL", job: complete, recheck: time.Second},
-		{name: "and no longer", job: complete, ends: true, change: func(_ *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) {
+		{name: "a job that is not complete keeps its entry", job: func(*appsv1beta1.ImagePullJob) {}},
+		{name: "an entry without its job is removed", ends: true},
+		{name: "a complete job keeps its entry for the TTL", job: complete, recheck: time.Second},
+		{name: "the entry of a complete job is removed after the TTL", job: complete, ends: true, change: func(_ *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) {
 			s.CompletionTime = at(time.Minute)
 		}},
 		{
@@ -58,18 +58,18 @@ func TestPlanOfEntries(t *testing.T) {
 			},
 			change: func(_ *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) { s.CompletionTime = at(time.Minute) },
 		},
-		{name: "one without owners stays for the TTL", recheck: time.Second, change: func(e *appsv1beta1.ImageTagSpec, _ *appsv1beta1.ImageTagStatus) {
+		{name: "an entry without owners stays for the TTL", recheck: time.Second, change: func(e *appsv1beta1.ImageTagSpec, _ *appsv1beta1.ImageTagStatus) {
 			e.OwnerReferences = nil
 		}},
-		{name: "one that was never dated ends", ends: true, change: func(e *appsv1beta1.ImageTagSpec, _ *appsv1beta1.ImageTagStatus) {
+		{name: "an entry without a creation time is removed", ends: true, change: func(e *appsv1beta1.ImageTagSpec, _ *appsv1beta1.ImageTagStatus) {
 			e.OwnerReferences, e.CreatedAt = nil, nil
 		}},
 		{
-			name: "a node that is silent has time", job: func(*appsv1beta1.ImagePullJob) {}, recheck: 9 * time.Minute,
+			name: "a silent node is given time", job: func(*appsv1beta1.ImagePullJob) {}, recheck: 9 * time.Minute,
 			change: func(_ *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) { s.Version = 0 },
 		},
 		{
-			name: "and no more", job: func(*appsv1beta1.ImagePullJob) {}, fails: messageNoAnswer,
+			name: "a silent node fails after that time", job: func(*appsv1beta1.ImagePullJob) {}, fails: messageNoAnswer,
 			change: func(e *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) {
 				s.Version, e.CreatedAt = 0, at(patience)
 			},
@@ -81,7 +81,7 @@ func TestPlanOfEntries(t *testing.T) {
 			},
 		},
 		{
-			name: "one with a limit may not", job: func(*appsv1beta1.ImagePullJob) {}, fails: messageTooLong,
+			name: "a pull with a limit may not take longer", job: func(*appsv1beta1.ImagePullJob) {}, fails: messageTooLong,
 			change: func(e *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) {
 				s.Phase, s.StartTime, e.PullPolicy.ActiveDeadlineSeconds = pulls, at(time.Hour), new(int64(3000))
 			},
@@ -113,11 +113,11 @@ func TestPlanOfEntries(t *testing.T) {
 			require.Equal(t, tc.fails, p.failed[imagepull.Reference{Name: "nginx", Tag: "1"}])
 			require.Equal(t, tc.recheck, p.recheck)
 			if tc.fails != "" {
-				is := statusOf(n, p.failed, noon)
-				require.Equal(t, int32(1), is.Failed)
-				require.Equal(t, int32(1), is.Desired)
-				require.Len(t, is.ImageStatuses["nginx"].Tags, 1)
-				require.Equal(t, int64(1), is.ImageStatuses["nginx"].Tags[0].Version)
+				status := statusOf(n, p.failed, noon)
+				require.Equal(t, int32(1), status.Failed)
+				require.Equal(t, int32(1), status.Desired)
+				require.Len(t, status.ImageStatuses["nginx"].Tags, 1)
+				require.Equal(t, int64(1), status.ImageStatuses["nginx"].Tags[0].Version)
 			}
 		})
 	}
@@ -158,9 +158,9 @@ func TestAttack28PlacesAreFreed(t *testing.T) {
 	never := func(j *appsv1beta1.ImagePullJob) { j.Spec.CompletionPolicy.Type = appsv1beta1.ImagePullJobNever }
 	const hours = 7200
 	require.False(t, ends(hours, imagepull.Crowded-1, complete), "while there is room, entries stay for their TTL")
-	require.True(t, ends(hours, imagepull.Crowded, complete), "then those of complete jobs make room")
-	require.False(t, ends(hours, imagepull.Crowded, never), "a job that never completes would want it again")
-	require.False(t, ends(hours, imagepull.Crowded, func(*appsv1beta1.ImagePullJob) {}), "the result is still to be counted")
+	require.True(t, ends(hours, imagepull.Crowded, complete), "entries of complete jobs make room for others")
+	require.False(t, ends(hours, imagepull.Crowded, never), "a job that never completes keeps its entry")
+	require.False(t, ends(hours, imagepull.Crowded, func(*appsv1beta1.ImagePullJob) {}), "an entry whose result is not counted yet is kept")
 
 	// Whatever TTL is stored, a day is the maximum.
 	ended = metav1.NewTime(noon.Add(-25 * time.Hour))

@@ -20,8 +20,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -41,26 +41,26 @@ func simulated(tb testing.TB) sim.Kind {
 		Fields: podset.FieldNodeReady,
 		For:    &appsv1beta1.NodeImage{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.Node{}: func(_ *sim.World, was, is client.Object) []reconcile.Request {
+			&corev1.Node{}: func(_ *sim.World, old, updated client.Object) []reconcile.Request {
 				switch {
-				case was == nil:
-					return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(is)}}
-				case is == nil || nodeChanged(was, is):
-					return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(was)}}
+				case old == nil:
+					return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(updated)}}
+				case updated == nil || nodeChanged(old, updated):
+					return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(old)}}
 				}
 				return nil
 			},
-			&appsv1beta1.ImagePullJob{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				if was != nil && is != nil && !jobChanged(was, is) {
+			&appsv1beta1.ImagePullJob{}: func(w *sim.World, old, updated client.Object) []reconcile.Request {
+				if old != nil && updated != nil && !jobChanged(old, updated) {
 					return nil
 				}
-				of := is
-				if of == nil {
-					of = was
+				job := updated
+				if job == nil {
+					job = old
 				}
 				var out []reconcile.Request
 				for _, n := range sim.Cached[*appsv1beta1.NodeImage](w) {
-					if slices.Contains(imagepull.Owners(n), string(of.GetUID())) {
+					if slices.Contains(imagepull.Owners(n), string(job.GetUID())) {
 						out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(n)})
 					}
 				}
@@ -69,7 +69,7 @@ func simulated(tb testing.TB) sim.Kind {
 		},
 		Actors: []sim.Actor{world{}},
 		Rules: []sim.Rule{
-			sim.DeletesByUID(), {Name: "what is wanted stays", Write: keepsWanted}, {Name: "each node keeps its NodeImage", Write: keepsNodes},
+			sim.DeletesByUID(), {Name: "wanted entries stay", Write: keepsWanted}, {Name: "each node keeps its NodeImage", Write: keepsNodes},
 		},
 		Summary: end,
 	}
@@ -77,16 +77,16 @@ func simulated(tb testing.TB) sim.Kind {
 
 // keepsWanted: no entry is removed while it has an owner that exists and is not complete.
 func keepsWanted(w *sim.World, c sim.Change) error {
-	was, ok := c.Before.(*appsv1beta1.NodeImage)
-	is, isOne := c.After.(*appsv1beta1.NodeImage)
-	if !ok || !isOne || !c.ByController() || c.Late {
+	before, ok := c.Before.(*appsv1beta1.NodeImage)
+	after, afterOK := c.After.(*appsv1beta1.NodeImage)
+	if !ok || !afterOK || !c.ByController() || c.Late {
 		return nil
 	}
-	for name, image := range was.Spec.Images {
+	for name, image := range before.Spec.Images {
 		for i := range image.Tags {
 			t := &image.Tags[i]
 			for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
-				now := imagepull.Find(is, imagepull.Reference{Name: name, Tag: t.Tag})
+				now := imagepull.Find(after, imagepull.Reference{Name: name, Tag: t.Tag})
 				if imagepull.Owns(t, job.UID) && job.Status.CompletionTime == nil && (now == nil || !imagepull.Owns(now, job.UID)) {
 					return fmt.Errorf("%s removes the entry of %s for %s:%s", c.Request, job.Name, name, t.Tag)
 				}
@@ -142,32 +142,32 @@ func (world) Steps(w *sim.World) []sim.Step {
 		out = append(out, sim.Step{Name: "status of " + o.GetName(), Do: func(ctx context.Context) error { return w.User().Status().Update(ctx, o) }})
 	}
 	for _, n := range sim.All[*corev1.Node](w) {
-		if is := n.DeepCopy(); !ready(n) && n.Labels[late] == "" {
-			is.Status.Conditions = []corev1.NodeCondition{{
+		if updated := n.DeepCopy(); !ready(n) && n.Labels[late] == "" {
+			updated.Status.Conditions = []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.Now().Truncate(time.Second)),
 			}}
-			write(is)
+			write(updated)
 		}
 	}
 	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
-		if is := job.DeepCopy(); job.Annotations[isComplete] != "" && job.Status.CompletionTime == nil {
-			is.Status.CompletionTime = new(metav1.NewTime(w.Now().Truncate(time.Second)))
-			write(is)
+		if updated := job.DeepCopy(); job.Annotations[isComplete] != "" && job.Status.CompletionTime == nil {
+			updated.Status.CompletionTime = new(metav1.NewTime(w.Now().Truncate(time.Second)))
+			write(updated)
 		}
 	}
 	for _, n := range sim.All[*appsv1beta1.NodeImage](w) {
-		is, phase := n.DeepCopy(), appsv1beta1.ImagePullPhase(n.Annotations[phaseOf])
+		updated, phase := n.DeepCopy(), appsv1beta1.ImagePullPhase(n.Annotations[phaseOf])
 		if phase == "" || n.Status.ImageStatuses != nil {
 			continue
 		}
 		var states []appsv1beta1.ImageTagStatus
-		for _, t := range is.Spec.Images["nginx"].Tags {
+		for _, t := range updated.Spec.Images["nginx"].Tags {
 			states = append(states, appsv1beta1.ImageTagStatus{
 				Tag: t.Tag, Version: t.Version, Phase: phase, CompletionTime: new(metav1.NewTime(w.Now().Truncate(time.Second))),
 			})
 		}
-		is.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"nginx": {Tags: states}}
-		write(is)
+		updated.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"nginx": {Tags: states}}
+		write(updated)
 	}
 	return out
 }
@@ -224,10 +224,10 @@ func stories() []sim.Scenario {
 	done := appsv1beta1.ImagePhaseSucceeded
 	a := sim.Node("a")
 	return []sim.Scenario{
-		{Name: "nodes come and go", Objects: []client.Object{a, sim.Node("b", "type", "virtual-kubelet"), sim.Node("c", late, "yes")}, Edits: []sim.Edit{
+		{Name: "nodes are added and deleted", Objects: []client.Object{a, sim.Node("b", "type", "virtual-kubelet"), sim.Node("c", late, "yes")}, Edits: []sim.Edit{
 			create(sim.Node("d")), remove(a), sim.LabelNode(nil, "c", late, ""),
 		}},
-		{Name: "a node is made again", Objects: []client.Object{job(1), a, withEntries("a", done, entry("1", 1))}, Edits: []sim.Edit{
+		{Name: "a node is re-created", Objects: []client.Object{job(1), a, withEntries("a", done, entry("1", 1))}, Edits: []sim.Edit{
 			remove(a),
 			{Name: "again", When: func(w *sim.World) bool { return len(sim.All[*appsv1beta1.NodeImage](w)) == 0 }, Do: create(a).Do},
 		}},
@@ -235,7 +235,7 @@ func stories() []sim.Scenario {
 			sim.LabelNode(nil, "a", "zone", "z"),
 		}},
 		{
-			Name:    "a job goes",
+			Name:    "a job is deleted",
 			Objects: []client.Object{job(1), job(2), a, withEntries("a", done, entry("1", 1, 2), entry("2", 1))},
 			Edits:   []sim.Edit{remove(job(1))},
 		},
@@ -243,7 +243,7 @@ func stories() []sim.Scenario {
 			job(1, complete), job(2), a, withEntries("a", done, entry("1", 1), entry("2", 2), entry("3")),
 		}},
 		{Name: "a node does not answer", Stall: 11 * time.Minute, Objects: []client.Object{job(1), a, withEntries("a", "", entry("1", 1))}},
-		{Name: "one that is only simulated", Objects: []client.Object{job(1), func() client.Object {
+		{Name: "a simulated node", Objects: []client.Object{job(1), func() client.Object {
 			n := withEntries("fake", done, entry("1", 1))
 			n.Labels = map[string]string{keys.FakeNodeImage: "true"}
 			return n

@@ -13,7 +13,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 )
 
 // Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It is safe for concurrent
@@ -76,13 +76,13 @@ func validate(s *appsv1beta1.NodeImageSpec) field.ErrorList {
 	var faults field.ErrorList
 	images := field.NewPath("spec", "images")
 	for _, name := range slices.Sorted(maps.Keys(s.Images)) {
-		of := s.Images[name]
-		for i := range of.Tags {
-			t, at := &of.Tags[i], images.Key(name).Child("tags").Index(i)
+		image := s.Images[name]
+		for i := range image.Tags {
+			t, at := &image.Tags[i], images.Key(name).Child("tags").Index(i)
 			ref := imagepull.Reference{Name: name, Tag: t.Tag}
 			if got, err := imagepull.Parse(ref.String()); err != nil || got != ref {
 				faults = append(faults, field.Invalid(at.Child("tag"), t.Tag,
-					"it is not a tag or digest of "+name+": give the name without tag as the key, and the tag, or sha256: and the digest, here"))
+					"it is not a tag or digest of "+name+": use the name without tag as the key, and the tag or sha256: with the digest here"))
 			}
 			faults = append(faults, validatePolicy(t.PullPolicy, at.Child("pullPolicy"))...)
 		}
@@ -93,7 +93,7 @@ func validate(s *appsv1beta1.NodeImageSpec) field.ErrorList {
 func validatePolicy(p *appsv1beta1.ImageTagPullPolicy, path *field.Path) field.ErrorList {
 	if p == nil || p.TTLSecondsAfterFinished == nil {
 		return field.ErrorList{field.Required(path.Child("ttlSecondsAfterFinished"),
-			"give the seconds after which an entry that is done is removed, as in 3600")}
+			"give the number of seconds after which a finished entry is removed, such as 3600")}
 	}
 	var faults field.ErrorList
 	negative := func(name string, value int64) {

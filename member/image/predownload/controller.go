@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,14 +19,13 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/pulljob"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/workload/pulljob"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets;daemonsets,verbs=get;list;watch
@@ -55,29 +52,20 @@ const fieldOwner = client.FieldOwner("flotilla-predownload")
 
 // Options tune the controllers.
 type Options struct {
-	// InPlace: images are pulled for CloneSets and StatefulSets that are updated in place. DaemonSets: for DaemonSets.
+	control.Options
+
+	// InPlace: images are pulled for CloneSets and StatefulSets that are updated in place. DaemonSets: images are pulled for DaemonSets.
 	InPlace, DaemonSets bool
 	// Edits are the kinds of changes that are made in place.
 	Edits inplace.Options
 	// Secrets are the names of the Secrets that jobs may name.
 	Secrets []string
-	// Workers is how many workloads of a kind are reconciled at once; 0 means 3.
-	Workers int
-	// ExpectationTimeout is how long to wait for the cache to show our writes; 0 means expect.DefaultTimeout.
-	ExpectationTimeout time.Duration
-	// Clock is required.
-	Clock clock.PassiveClock
 }
 
 // Reconciler reconciles workloads of one kind.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads from the apiserver.
-	Client client.Client
-	Live   client.Reader
-	Clock  clock.PassiveClock
-	// Expect has the writes that the cache does not show yet.
-	Expect *expect.Store
-	Events event.Recorder
+	*control.Controller
+
 	// Edits are the kinds of changes that are made in place.
 	Edits inplace.Options
 	// Secrets are the names of the Secrets that jobs may name. Others of a template are left out.
@@ -86,7 +74,7 @@ type Reconciler struct {
 	kind kind
 }
 
-// Setup adds a controller to mgr for each kind of workloads.
+// Setup adds a controller to mgr for each kind of workload.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", Feature, err)
@@ -102,17 +90,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		kinds = append(kinds, daemonSets())
 	}
 	for _, k := range kinds {
-		r := &Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Edits: o.Edits, Secrets: o.Secrets, kind: k,
-			Expect: expect.New(k.gvk.Kind+Feature, o.Clock, o.ExpectationTimeout),
-			Events: event.New(mgr.GetEventRecorder(podcontrol.ControllerName(k.gvk.Kind))),
-		}
-		err := ctrl.NewControllerManagedBy(mgr).
-			Named(podcontrol.ControllerName(k.gvk.Kind+Feature)).
-			For(k.empty(), builder.WithPredicates(k.matters())).
+		r := &Reconciler{Controller: control.New(mgr, k.gvk.Kind+Feature, fieldOwner, o.Options), Edits: o.Edits, Secrets: o.Secrets, kind: k}
+		r.Events = event.New(mgr.GetEventRecorder(control.Name(k.gvk.Kind))) // As the controller of the workload.
+		err := control.NewBuilder(mgr, k.gvk.Kind+Feature, o.Workers).
+			For(k.empty(), builder.WithPredicates(k.planChanged())).
 			Owns(&appsv1beta1.ImagePullJob{}).
 			Owns(&appsv1.ControllerRevision{}).
-			WithOptions(podcontrol.Queue(o.Workers)).
 			Complete(r)
 		if err != nil {
 			return fmt.Errorf("set up controller of %s for %s: %w", Feature, k.gvk.Kind, err)
@@ -121,30 +104,31 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// matters drops updates of workloads that change no plan: most change only other numbers of the status.
-func (k kind) matters() predicate.Predicate {
+// planChanged drops updates of workloads that change no plan: most change only other numbers of the status.
+func (k kind) planChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
-		was, is := k.read(e.ObjectOld), k.read(e.ObjectNew)
-		if was.minReady == nil && is.minReady == nil {
-			was.ready, is.ready = 0, 0
+		old, updated := k.read(e.ObjectOld), k.read(e.ObjectNew)
+		if old.minReady == nil && updated.minReady == nil {
+			old.ready, updated.ready = 0, 0
 		}
-		was.object, is.object = nil, nil // All else is what a plan depends on.
-		return !reflect.DeepEqual(was, is)
+		old.object, updated.object = nil, nil // All else is what a plan depends on.
+		return !reflect.DeepEqual(old, updated)
 	}}
 }
 
 // Reconcile takes the next step for one workload.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	began := r.Clock.Now()
 	o, err := r.observe(ctx, req)
 	if err != nil {
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
+		return r.NotPlanned(ctx, measure, req, began, err)
 	}
 	now := r.Clock.Now()
 	p := plan(o)
-	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
+	r.Planned(measure, req, began, now)
 	count(p)
 	if p.why != "" {
-		ctrl.LoggerFrom(ctx).V(1).Info("Pulls no image before the update", "reason", p.why)
+		ctrl.LoggerFrom(ctx).V(1).Info("Skipped pulling images before the update", "reason", p.why)
 	}
 	return ctrl.Result{}, r.apply(ctx, o, p)
 }
@@ -187,7 +171,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) error {
 			r.Events.Record(o.object, event.Warning(ReasonFailed, action, "%v", err))
 			continue
 		}
-		r.Events.Record(o.object, event.Normal(ReasonCreated, action, "ImagePullJob %s pulls %s on the nodes of pods that are to be updated", job.Name, job.Spec.Image))
+		r.Events.Record(o.object, event.Normal(ReasonCreated, action,
+			"ImagePullJob %s pulls %s on the nodes of pods to be updated", job.Name, job.Spec.Image))
 	}
 	if p.mark != nil && created {
 		all = errors.Join(all, r.mark(ctx, o, p.mark))
@@ -195,17 +180,17 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) error {
 	return all
 }
 
-// mark says on a revision that its jobs exist. After a conflict the event of the other write starts the next reconcile.
-func (r *Reconciler) mark(ctx context.Context, o observed, was *appsv1.ControllerRevision) error {
-	is := was.DeepCopy()
-	metav1.SetMetaDataLabel(&is.ObjectMeta, keys.PreDownloadCreated, "true")
-	err := r.Client.Patch(ctx, is, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}), fieldOwner)
+// mark labels a revision to record that its jobs exist. After a conflict the event of the other write starts the next reconcile.
+func (r *Reconciler) mark(ctx context.Context, o observed, rev *appsv1.ControllerRevision) error {
+	marked := rev.DeepCopy()
+	metav1.SetMetaDataLabel(&marked.ObjectMeta, keys.PreDownloadCreated, "true")
+	err := r.Client.Patch(ctx, marked, client.MergeFromWithOptions(rev, client.MergeFromWithOptimisticLock{}), fieldOwner)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("label revision %s: %w", was.Name, err)
+		return fmt.Errorf("label revision %s: %w", rev.Name, err)
 	}
-	r.Expect.Written(o.object.GetUID(), is)
+	r.Expect.Written(o.object.GetUID(), marked)
 	return nil
 }

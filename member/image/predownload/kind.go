@@ -9,10 +9,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
 )
 
-// Registration registers the controllers with a member's manager. They have no CRD: workloads ask for it.
+// Registration registers the controllers with a member's manager. They have no CRD of their own.
 func Registration() setup.Kind {
 	const name = "predownload"
 	return setup.Kind{
@@ -21,7 +21,7 @@ func Registration() setup.Kind {
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
 			return Setup(ctx, mgr, Options{
 				InPlace: o.Gates.Enabled(feature.PreDownloadForInPlaceUpdate), DaemonSets: o.Gates.Enabled(feature.PreDownloadForDaemonSetUpdate),
-				Edits: o.InPlace, Secrets: o.PullSecrets, Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+				Edits: o.InPlace, Secrets: o.PullSecrets, Options: o.Control(name),
 			})
 		},
 	}

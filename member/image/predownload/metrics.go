@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the labels step and reason.
@@ -29,7 +29,7 @@ func Register(r prometheus.Registerer) error {
 
 // count counts the steps of a plan.
 func count(p planned) {
-	measure.Steps.WithLabelValues(stepCreate, reasonImage).Add(float64(len(p.create)))
-	measure.Steps.WithLabelValues(stepChange, reasonStrategy).Add(float64(len(p.change)))
-	measure.Steps.WithLabelValues(stepDelete, reasonUpdated).Add(float64(len(p.drop)))
+	measure.Count(stepCreate, reasonImage, len(p.create))
+	measure.Count(stepChange, reasonStrategy, len(p.change))
+	measure.Count(stepDelete, reasonUpdated, len(p.drop))
 }

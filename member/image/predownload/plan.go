@@ -14,11 +14,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/pulljob"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/workload/pulljob"
 )
 
 // Settings for the pulls. Source: OpenKruise.
@@ -59,7 +59,7 @@ func plan(o observed) planned {
 	}
 	if o.done {
 		p.why = "all pods are updated"
-		p.keep(o, nil)
+		p.keepJobs(o, nil)
 		return p
 	}
 	to := revision.Find(o.history, o.update)
@@ -69,12 +69,12 @@ func plan(o observed) planned {
 	}
 	wanted, why := o.wanted(to)
 	p.why = why
-	p.keep(o, wanted)
+	p.keepJobs(o, wanted)
 	if _, made := to.Labels[keys.PreDownloadCreated]; made || len(wanted) == 0 {
 		return p
 	}
 	for _, job := range wanted {
-		if !slices.ContainsFunc(o.jobs, func(is *appsv1beta1.ImagePullJob) bool { return is.Name == job.Name }) {
+		if !slices.ContainsFunc(o.jobs, func(existing *appsv1beta1.ImagePullJob) bool { return existing.Name == job.Name }) {
 			p.create = append(p.create, job)
 		}
 	}
@@ -86,8 +86,8 @@ func plan(o observed) planned {
 	return p
 }
 
-// keep drops the jobs that are not wanted, and changes wanted ones that differ while they run.
-func (p *planned) keep(o observed, wanted []*appsv1beta1.ImagePullJob) {
+// keepJobs drops the jobs that are not wanted, and changes wanted ones that differ while they run.
+func (p *planned) keepJobs(o observed, wanted []*appsv1beta1.ImagePullJob) {
 	for _, job := range o.jobs {
 		if job.DeletionTimestamp != nil {
 			continue
@@ -129,7 +129,7 @@ func (o *observed) wanted(to *appsv1.ControllerRevision) (jobs []*appsv1beta1.Im
 		}
 		from = append(from, t)
 	}
-	for _, c := range images(from, template) {
+	for _, c := range changedContainers(from, template) {
 		jobs = append(jobs, o.job(to.Name, template, &c))
 	}
 	if len(jobs) == 0 {
@@ -173,15 +173,15 @@ func (o *observed) job(update string, template *corev1.PodTemplateSpec, c *corev
 	}
 	return &appsv1beta1.ImagePullJob{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: o.object.GetNamespace(), Name: name(update, c.Name), Labels: labels,
+			Namespace: o.object.GetNamespace(), Name: jobName(update, c.Name), Labels: labels,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(o.object, o.gvk)},
 		},
 		Spec: pulljob.WithDefaults(spec),
 	}
 }
 
-// name returns the name of the job for a container. A long revision name keeps its end, which distinguishes it from others.
-func name(update, container string) string {
+// jobName returns the name of the job for a container. A long revision name keeps its end, which distinguishes it from others.
+func jobName(update, container string) string {
 	if over := len(update) + 1 + len(container) - validation.DNS1123SubdomainMaxLength; over > 0 {
 		update = strings.TrimLeft(update[over:], "-.")
 	}

@@ -14,8 +14,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -67,12 +67,12 @@ func TestPlan(t *testing.T) {
 	both := []*appsv1.ControllerRevision{first, second}
 	marked := second.DeepCopy()
 	marked.Labels = map[string]string{keys.PreDownloadCreated: "true"}
-	of := func(change ...func(*appsv1beta1.CloneSet)) workload {
+	newWorkload := func(change ...func(*appsv1beta1.CloneSet)) workload {
 		w := cloneSets().read(cloneSet(change...))
 		w.gvk = cloneSets().gvk
 		return w
 	}
-	set := of()
+	set := newWorkload()
 	job := func(name string, change ...func(*appsv1beta1.ImagePullJob)) *appsv1beta1.ImagePullJob {
 		tpl := template("app:2", "side:1")
 		j := (&observed{workload: set}).job("web-2", &tpl, &tpl.Spec.Containers[0])
@@ -95,77 +95,77 @@ func TestPlan(t *testing.T) {
 		return func(set *appsv1beta1.CloneSet) { set.Status.UpdatedReadyReplicas = n }
 	}
 	for _, tc := range []struct {
-		name    string
-		of      workload
-		history []*appsv1.ControllerRevision
-		jobs    []*appsv1beta1.ImagePullJob
-		want    string // create, change and drop, by names, then whether the revision is marked
-		why     string
+		name     string
+		workload workload
+		history  []*appsv1.ControllerRevision
+		jobs     []*appsv1beta1.ImagePullJob
+		want     string // create, change and drop, by names, then whether the revision is marked
+		why      string
 	}{
-		{name: "another image", of: set, want: "+web-2-app mark"},
-		{name: "the job exists, and the revision does not say so", of: set, jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")}, want: "mark"},
-		{name: "all is done", of: set, history: []*appsv1.ControllerRevision{first, marked}, jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")}},
-		{name: "a job that has gone by its TTL is not made again", of: set, history: []*appsv1.ControllerRevision{first, marked}},
+		{name: "a new image", workload: set, want: "+web-2-app mark"},
+		{name: "the job exists, and the revision is not marked", workload: set, jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")}, want: "mark"},
+		{name: "the revision is marked", workload: set, history: []*appsv1.ControllerRevision{first, marked}, jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")}},
+		{name: "a job that was deleted after its TTL is not re-created", workload: set, history: []*appsv1.ControllerRevision{first, marked}},
 		{
-			name: "a job changes while it runs", of: of(wider), history: []*appsv1.ControllerRevision{first, marked},
+			name: "a job changes while it runs", workload: newWorkload(wider), history: []*appsv1.ControllerRevision{first, marked},
 			jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")}, want: "~web-2-app",
 		},
 		{
-			name: "and not when it is complete", of: of(wider), history: []*appsv1.ControllerRevision{first, marked},
+			name: "a complete job is not updated", workload: newWorkload(wider), history: []*appsv1.ControllerRevision{first, marked},
 			jobs: []*appsv1beta1.ImagePullJob{job("web-2-app", done)},
 		},
-		{name: "jobs of a former update go", of: set, jobs: []*appsv1beta1.ImagePullJob{job("web-0-app")}, want: "+web-2-app -web-0-app mark"},
+		{name: "jobs of a previous update are deleted", workload: set, jobs: []*appsv1beta1.ImagePullJob{job("web-0-app")}, want: "+web-2-app -web-0-app mark"},
 		{
-			name: "all jobs go when all pods are updated", why: "all pods are updated", want: "-web-2-app",
-			of:   of(func(set *appsv1beta1.CloneSet) { set.Status.CurrentRevision = "web-2" }),
-			jobs: []*appsv1beta1.ImagePullJob{job("web-2-app", done)},
+			name: "all jobs are deleted when all pods are updated", why: "all pods are updated", want: "-web-2-app",
+			workload: newWorkload(func(set *appsv1beta1.CloneSet) { set.Status.CurrentRevision = "web-2" }),
+			jobs:     []*appsv1beta1.ImagePullJob{job("web-2-app", done)},
 		},
 		{
-			name: "nothing is known of a new spec", why: "behind the spec", jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")},
-			of: of(func(set *appsv1beta1.CloneSet) { set.Generation = 3 }),
+			name: "the controller has not observed the spec", why: "behind the spec", jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")},
+			workload: newWorkload(func(set *appsv1beta1.CloneSet) { set.Generation = 3 }),
 		},
 		{
-			name: "nor of a revision that is not in the cache", of: set, history: both[:1], why: "not in the cache",
+			name: "a revision is not in the cache", workload: set, history: both[:1], why: "not in the cache",
 			jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")},
 		},
-		{name: "too few are ready", of: of(after(3), ready(2)), why: "not enough pods are updated and ready"},
+		{name: "too few pods are ready", workload: newWorkload(after(3), ready(2)), why: "not enough pods are updated and ready"},
 		{ // A pod that is unready for a moment must neither stop the pulls nor restart them.
-			name: "jobs stay when no longer enough are ready", of: of(after(3), ready(2)), history: []*appsv1.ControllerRevision{first, marked},
+			name: "jobs stay when too few pods are ready", workload: newWorkload(after(3), ready(2)), history: []*appsv1.ControllerRevision{first, marked},
 			jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")},
 		},
 		{
-			name: "and the revision is marked when all exist", of: of(after(3), ready(2)), jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")},
+			name: "the revision is marked when all jobs exist", workload: newWorkload(after(3), ready(2)), jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")},
 			want: "mark",
 		},
 		{
-			name: "and those of a former update go", of: of(after(3), ready(2)), why: "not enough pods are updated and ready",
+			name: "jobs of a previous update are deleted when too few pods are ready", workload: newWorkload(after(3), ready(2)), why: "not enough pods are updated and ready",
 			jobs: []*appsv1beta1.ImagePullJob{job("web-0-app")}, want: "-web-0-app",
 		},
-		{name: "enough are ready", of: of(after(3), ready(3)), want: "+web-2-app mark"},
-		{name: "the same images", of: set, history: []*appsv1.ControllerRevision{first, revisionOf(t, "web-2", 2, template("app:1", "side:1"))}, why: "no image has changed"},
+		{name: "enough pods are ready", workload: newWorkload(after(3), ready(3)), want: "+web-2-app mark"},
+		{name: "the same images", workload: set, history: []*appsv1.ControllerRevision{first, revisionOf(t, "web-2", 2, template("app:1", "side:1"))}, why: "no image has changed"},
 		{
-			name: "not in place", of: set, why: "volumes changed", history: []*appsv1.ControllerRevision{first, func() *appsv1.ControllerRevision {
+			name: "not in place", workload: set, why: "volumes changed", history: []*appsv1.ControllerRevision{first, func() *appsv1.ControllerRevision {
 				tpl := template("app:2", "side:1")
 				tpl.Spec.Volumes = []corev1.Volume{{Name: "data"}}
 				return revisionOf(t, "web-2", 2, tpl)
 			}()},
 		},
-		{name: "re-created pods", of: of(rolling(func(r *appsv1beta1.CloneSetRollingUpdateStrategy) { r.PodUpdatePolicy = "" })), why: "re-created"},
-		{name: "few replicas", of: of(func(set *appsv1beta1.CloneSet) { set.Spec.Replicas = new(int32(3)) }), why: "3 replicas"},
-		{name: "on deletion", of: of(func(set *appsv1beta1.CloneSet) { set.Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete }), why: "when they are deleted"},
+		{name: "re-created pods", workload: newWorkload(rolling(func(r *appsv1beta1.CloneSetRollingUpdateStrategy) { r.PodUpdatePolicy = "" })), why: "re-created"},
+		{name: "few replicas", workload: newWorkload(func(set *appsv1beta1.CloneSet) { set.Spec.Replicas = new(int32(3)) }), why: "3 replica(s)"},
+		{name: "OnDelete", workload: newWorkload(func(set *appsv1beta1.CloneSet) { set.Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete }), why: "when they are deleted"},
 		{
 			name: "all at once", why: "at once",
-			of: of(rolling(func(r *appsv1beta1.CloneSetRollingUpdateStrategy) { r.MaxUnavailable = new(intstr.FromString("100%")) })),
+			workload: newWorkload(rolling(func(r *appsv1beta1.CloneSetRollingUpdateStrategy) { r.MaxUnavailable = new(intstr.FromString("100%")) })),
 		},
 		{
-			name: "all at once but for a partition", want: "+web-2-app mark",
-			of: of(rolling(func(r *appsv1beta1.CloneSetRollingUpdateStrategy) {
+			name: "all at once except for a partition", want: "+web-2-app mark",
+			workload: newWorkload(rolling(func(r *appsv1beta1.CloneSetRollingUpdateStrategy) {
 				r.MaxUnavailable, r.Partition = new(intstr.FromString("100%")), new(intstr.FromInt32(1))
 			})),
 		},
 		{
 			name: "a value that can't be resolved", why: `resolve "many"`,
-			of: of(rolling(func(r *appsv1beta1.CloneSetRollingUpdateStrategy) { r.MaxUnavailable = new(intstr.FromString("many")) })),
+			workload: newWorkload(rolling(func(r *appsv1beta1.CloneSetRollingUpdateStrategy) { r.MaxUnavailable = new(intstr.FromString("many")) })),
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestPlan(t *testing.T) {
 			if tc.history == nil {
 				tc.history = both
 			}
-			p := plan(observed{workload: tc.of, history: tc.history, jobs: tc.jobs})
+			p := plan(observed{workload: tc.workload, history: tc.history, jobs: tc.jobs})
 			var got []string
 			for sign, jobs := range map[string][]*appsv1beta1.ImagePullJob{"+": p.create, "~": p.change, "-": p.drop} {
 				for _, j := range jobs {
@@ -216,19 +216,19 @@ func TestJob(t *testing.T) {
 	require.Equal(t, "app:2", s.Image)
 	require.Equal(t, appsv1beta1.PullIfNotPresent, s.ImagePullPolicy)
 	require.Equal(t, 3, s.Parallelism.IntValue(), "an annotation takes precedence")
-	require.EqualValues(t, 60, *s.PullPolicy.TimeoutSeconds, "unless it can't be read")
+	require.EqualValues(t, 60, *s.PullPolicy.TimeoutSeconds, "an invalid annotation is ignored")
 	require.EqualValues(t, 1, *s.PullPolicy.BackoffLimit)
 	require.EqualValues(t, 600, *s.CompletionPolicy.TTLSecondsAfterFinished)
 	require.Equal(t, &appsv1beta1.SandboxConfig{Labels: tpl.Labels, Annotations: tpl.Annotations}, s.SandboxConfig)
 	long := template("app:2", "side:1")
 	long.Annotations = map[string]string{"long": strings.Repeat("x", imagepull.MaxSandbox)}
-	require.Nil(t, (&observed{workload: w}).job("web-2", &long, &long.Spec.Containers[0]).Spec.SandboxConfig, "a job with so much is refused")
+	require.Nil(t, (&observed{workload: w}).job("web-2", &long, &long.Spec.Containers[0]).Spec.SandboxConfig, "a job with such a value is refused")
 	require.Equal(t, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: keys.ControllerRevisionHash, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"web-2", "2"}},
 	}}, s.PodSelector)
 	require.Empty(t, cloneSet().Spec.Selector.MatchExpressions)
-	require.Len(t, name(strings.Repeat("a", 240)+"-2", strings.Repeat("c", 63)), 253)
-	require.True(t, strings.HasSuffix(name(strings.Repeat("a", 240)+"-2", "c"), "-2-c"))
+	require.Len(t, jobName(strings.Repeat("a", 240)+"-2", strings.Repeat("c", 63)), 253)
+	require.True(t, strings.HasSuffix(jobName(strings.Repeat("a", 240)+"-2", "c"), "-2-c"))
 }
 
 // An annotation that has no effect, as admission warns, leaves the field in effect.
@@ -239,7 +239,7 @@ func TestAnnotationsThatCannotBeReadLeaveTheFields(t *testing.T) {
 		ImagePreDownloadParallelism: new(intstr.FromInt32(9)), ImagePreDownloadTimeoutSeconds: new(int32(60)),
 		ImagePreDownloadMinUpdatedReadyPods: new(int32(4)),
 	}
-	of := func(parallelism, timeout int32, ready intstr.IntOrString) ask {
+	asking := func(parallelism, timeout int32, ready intstr.IntOrString) ask {
 		return ask{parallelism: new(intstr.FromInt32(parallelism)), timeout: timeout, minReady: &ready}
 	}
 	all := func(parallelism, timeout, ready string) annotations {
@@ -253,19 +253,19 @@ func TestAnnotationsThatCannotBeReadLeaveTheFields(t *testing.T) {
 		fields *pods.InPlaceUpdateStrategy
 		want   ask
 	}{
-		{"none", nil, fields, of(9, 60, intstr.FromInt32(4))},
-		{"numbers", all("3", "30", "2"), fields, of(3, 30, intstr.FromInt32(2))},
-		{"zeros", all("0", "0", "0"), fields, of(0, 0, intstr.FromInt32(0))},
-		{"a percentage of pods", all("3", "30", "20%"), fields, of(3, 30, intstr.FromString("20%"))},
-		{"other percentages", all("3%", "30%", "2"), fields, of(9, 60, intstr.FromInt32(2))},
-		{"negative ones", all("-3", "-30", "-2"), fields, of(9, 60, intstr.FromInt32(4))},
-		{"text", all("x", "5m", "some"), fields, of(9, 60, intstr.FromInt32(4))},
+		{"none", nil, fields, asking(9, 60, intstr.FromInt32(4))},
+		{"numbers", all("3", "30", "2"), fields, asking(3, 30, intstr.FromInt32(2))},
+		{"zeros", all("0", "0", "0"), fields, asking(0, 0, intstr.FromInt32(0))},
+		{"a percentage of pods", all("3", "30", "20%"), fields, asking(3, 30, intstr.FromString("20%"))},
+		{"other percentages", all("3%", "30%", "2"), fields, asking(9, 60, intstr.FromInt32(2))},
+		{"negative numbers", all("-3", "-30", "-2"), fields, asking(9, 60, intstr.FromInt32(4))},
+		{"text", all("x", "5m", "some"), fields, asking(9, 60, intstr.FromInt32(4))},
 		{"text without fields", all("x", "5m", "some"), nil, ask{}},
 		{"nothing", nil, nil, ask{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, asks(&appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Annotations: tc.by}}, tc.fields))
+			require.Equal(t, tc.want, readAsk(&appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Annotations: tc.by}}, tc.fields))
 		})
 	}
 }
@@ -284,7 +284,7 @@ func TestKinds(t *testing.T) {
 	})
 	require.Empty(t, sts.useless)
 	history := []*appsv1.ControllerRevision{revisionOf(t, "web-1", 1, template("app:1", "side:1")), revisionOf(t, "web-2", 2, template("app:2", "side:1"))}
-	require.Contains(t, plan(observed{workload: sts, history: history}).why, "not enough", "20% of 10 are 2")
+	require.Contains(t, plan(observed{workload: sts, history: history}).why, "not enough pods", "20% of 10 are 2")
 	sts.ready = 2
 	require.Len(t, plan(observed{workload: sts, history: history}).create, 1)
 
@@ -293,7 +293,7 @@ func TestKinds(t *testing.T) {
 		Status: appsv1beta1.DaemonSetStatus{ObservedGeneration: 1, UpdateRevision: "web-3", DesiredNumberScheduled: 2, UpdatedNumberScheduled: 1},
 	}
 	ds := daemonSets().read(daemons)
-	require.Empty(t, ds.useless, "few nodes are reason enough: pods are updated one after the other")
+	require.Empty(t, ds.useless, "few nodes suffice, as pods are updated one after the other")
 	third := template("app:2", "side:3")
 	third.Spec.Volumes = []corev1.Volume{{Name: "data"}}
 	history = append(history, revisionOf(t, "web-3", 3, third))
@@ -301,9 +301,9 @@ func TestKinds(t *testing.T) {
 	for _, j := range plan(observed{workload: ds, history: history}).create {
 		images = append(images, j.Spec.Image)
 	}
-	require.Equal(t, []string{"app:2", "side:3"}, images, "pods of all former revisions may be left, and are re-created on their nodes")
+	require.Equal(t, []string{"app:2", "side:3"}, images, "pods of all previous revisions may be left, and are re-created on their nodes")
 	daemons.Spec.UpdateStrategy = appsv1beta1.DaemonSetUpdateStrategy{Type: appsv1beta1.DaemonSetOnDelete}
-	require.Empty(t, daemonSets().read(daemons).useless, "so does OnDelete, whose strategy is empty")
+	require.Empty(t, daemonSets().read(daemons).useless, "OnDelete has an empty strategy")
 	daemons.Status.UpdatedNumberScheduled = 2
 	require.True(t, daemonSets().read(daemons).done)
 }

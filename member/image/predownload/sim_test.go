@@ -21,9 +21,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -39,7 +39,7 @@ func simulated(tb testing.TB) sim.Kind {
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{}, kind: cloneSets(),
+				Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{}), kind: cloneSets(),
 			}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
@@ -50,7 +50,7 @@ func simulated(tb testing.TB) sim.Kind {
 		Rules: []sim.Rule{
 			sim.DeletesByUID(),
 			sim.OwnOnly(func(_ *sim.World, job *appsv1beta1.ImagePullJob) bool { return metav1.GetControllerOf(job) != nil }),
-			{Name: "an image is pulled once for a revision", Write: once},
+			{Name: "an image is pulled once for a revision", Write: createdOnce},
 		},
 		Summary: end,
 	}
@@ -62,21 +62,21 @@ type pullers struct{}
 func (pullers) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
-		is := job.DeepCopy()
+		updated := job.DeepCopy()
 		switch done := job.Status.CompletionTime; {
 		case job.DeletionTimestamp != nil, metav1.GetControllerOf(job) == nil:
 		case done == nil:
-			is.Status.CompletionTime = new(metav1.NewTime(w.Now().Truncate(time.Second)))
-			out = append(out, sim.Step{Name: "pull " + job.Name, Do: func(ctx context.Context) error { return w.User().Status().Update(ctx, is) }})
+			updated.Status.CompletionTime = new(metav1.NewTime(w.Now().Truncate(time.Second)))
+			out = append(out, sim.Step{Name: "pull " + job.Name, Do: func(ctx context.Context) error { return w.User().Status().Update(ctx, updated) }})
 		case w.Now().Sub(done.Time) >= ttlSeconds*time.Second:
-			out = append(out, sim.Step{Name: "remove " + job.Name, Do: func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Delete(ctx, is)) }})
+			out = append(out, sim.Step{Name: "remove " + job.Name, Do: func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Delete(ctx, updated)) }})
 		}
 	}
 	return out
 }
 
-// once: no job is created for a revision that records that its jobs were created.
-func once(w *sim.World, c sim.Change) error {
+// createdOnce: no job is created for a revision that records that its jobs were created.
+func createdOnce(w *sim.World, c sim.Change) error {
 	made, ok := c.After.(*appsv1beta1.ImagePullJob)
 	if !ok || c.Verb != sim.Create || !c.ByController() || c.Late {
 		return nil
@@ -127,9 +127,9 @@ func TestSimulation(t *testing.T) {
 		return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
 			set := sim.Find[*appsv1beta1.CloneSet](w, key).DeepCopy()
 			for _, r := range revisions {
-				is := r.DeepCopy()
-				is.OwnerReferences[0].UID = set.UID
-				if err := w.User().Create(ctx, is); err != nil {
+				revision := r.DeepCopy()
+				revision.OwnerReferences[0].UID = set.UID
+				if err := w.User().Create(ctx, revision); err != nil {
 					return err
 				}
 			}
@@ -139,9 +139,9 @@ func TestSimulation(t *testing.T) {
 		}}
 	}
 	first := report("the first revision", func(s *appsv1beta1.CloneSetStatus) { s.UpdateRevision, s.CurrentRevision = "web-1", "web-1" }, revisionOf(t, "web-1", 1, template("app:1", "side:1")))
-	rollout := report("another template", func(s *appsv1beta1.CloneSetStatus) { s.UpdateRevision = "web-2" }, revisionOf(t, "web-2", 2, template("app:2", "side:2")))
+	rollout := report("a new template", func(s *appsv1beta1.CloneSetStatus) { s.UpdateRevision = "web-2" }, revisionOf(t, "web-2", 2, template("app:2", "side:2")))
 	updated := report("all pods are updated", func(s *appsv1beta1.CloneSetStatus) { s.CurrentRevision = "web-2" })
-	back := report("back to the former template", func(s *appsv1beta1.CloneSetStatus) { s.UpdateRevision = "web-1" })
+	back := report("back to the previous template", func(s *appsv1beta1.CloneSetStatus) { s.UpdateRevision = "web-1" })
 	ready := report("two pods are updated and ready", func(s *appsv1beta1.CloneSetStatus) { s.UpdatedReadyReplicas = 2 })
 	observed := report("the spec is observed", func(*appsv1beta1.CloneSetStatus) {})
 	wider := sim.Edit{Name: "on more nodes at once", Do: func(ctx context.Context, w *sim.World) error {

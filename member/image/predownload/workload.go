@@ -15,8 +15,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // fewReplicas is the number of replicas up to which pulling ahead has no benefit, because the update is over before the pulls are. Source:
@@ -67,11 +67,11 @@ func cloneSets() kind {
 			w := workload{
 				selector: set.Spec.Selector, update: set.Status.UpdateRevision, current: set.Status.CurrentRevision,
 				done: set.Status.UpdateRevision == set.Status.CurrentRevision, replicas: int(ptr.Deref(set.Spec.Replicas, 1)),
-				ready: int(set.Status.UpdatedReadyReplicas), inPlace: true, ask: asks(set, r.InPlaceUpdateStrategy),
+				ready: int(set.Status.UpdatedReadyReplicas), inPlace: true, ask: readAsk(set, r.InPlaceUpdateStrategy),
 			}
 			onDelete := set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete
 			w.useless = uselessInPlace(r.PodUpdatePolicy, onDelete, r.Partition, ptr.Deref(r.MaxUnavailable, intstr.FromString(workloadspec.CloneSetMaxUnavailable)), w.replicas)
-			return w.as(set, set.Generation == set.Status.ObservedGeneration)
+			return w.withObject(set, set.Generation == set.Status.ObservedGeneration)
 		},
 	}
 }
@@ -85,7 +85,7 @@ func statefulSets() kind {
 			w := workload{
 				selector: set.Spec.Selector, update: set.Status.UpdateRevision, current: set.Status.CurrentRevision,
 				done: set.Status.UpdateRevision == set.Status.CurrentRevision, replicas: int(ptr.Deref(set.Spec.Replicas, 1)),
-				ready: int(set.Status.UpdatedReadyReplicas), inPlace: true, ask: asks(set, r.InPlaceUpdateStrategy),
+				ready: int(set.Status.UpdatedReadyReplicas), inPlace: true, ask: readAsk(set, r.InPlaceUpdateStrategy),
 			}
 			var partition *intstr.IntOrString
 			if r.Partition != nil {
@@ -93,7 +93,7 @@ func statefulSets() kind {
 			}
 			onDelete := set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
 			w.useless = uselessInPlace(r.PodUpdatePolicy, onDelete, partition, ptr.Deref(r.MaxUnavailable, intstr.FromInt32(1)), w.replicas)
-			return w.as(set, set.Generation == set.Status.ObservedGeneration)
+			return w.withObject(set, set.Generation == set.Status.ObservedGeneration)
 		},
 	}
 }
@@ -108,16 +108,16 @@ func daemonSets() kind {
 			s := &set.Status
 			w := workload{
 				selector: set.Spec.Selector, update: s.UpdateRevision, done: s.UpdatedNumberScheduled >= s.DesiredNumberScheduled,
-				replicas: int(s.DesiredNumberScheduled), ready: int(s.UpdatedNumberScheduled), ask: asks(set, nil),
+				replicas: int(s.DesiredNumberScheduled), ready: int(s.UpdatedNumberScheduled), ask: readAsk(set, nil),
 			}
 			w.useless = uselessAtOnce(r.Partition, ptr.Deref(r.MaxUnavailable, intstr.FromInt32(1)), w.replicas)
-			return w.as(set, set.Generation == s.ObservedGeneration)
+			return w.withObject(set, set.Generation == s.ObservedGeneration)
 		},
 	}
 }
 
-// as returns w for an object. observed says whether the object's status reflects its current spec.
-func (w workload) as(o client.Object, observed bool) workload {
+// withObject returns w for an object. observed says whether the object's status reflects its current spec.
+func (w workload) withObject(o client.Object, observed bool) workload {
 	w.object = o
 	if !observed {
 		w.update = ""
@@ -129,11 +129,11 @@ func (w workload) as(o client.Object, observed bool) workload {
 func uselessInPlace(policy appsv1beta1.PodUpdatePolicy, onDelete bool, partition *intstr.IntOrString, budget intstr.IntOrString, replicas int) string {
 	switch {
 	case onDelete:
-		return "pods are updated when they are deleted, and may come to other nodes"
+		return "pods are updated when they are deleted, and may be scheduled to other nodes"
 	case policy != appsv1beta1.PodInPlaceIfPossible && policy != appsv1beta1.PodInPlaceOnly:
-		return "pods are re-created, and may come to other nodes"
+		return "pods are re-created, and may be scheduled to other nodes"
 	case replicas <= fewReplicas:
-		return fmt.Sprintf("%d replicas are updated before the pulls are done", replicas)
+		return fmt.Sprintf("%d replica(s) would be updated before the pulls finish", replicas)
 	}
 	return uselessAtOnce(partition, budget, replicas)
 }
@@ -155,8 +155,8 @@ func uselessAtOnce(partition *intstr.IntOrString, budget intstr.IntOrString, rep
 	return ""
 }
 
-// asks reads annotations, and fields if there is no annotation. An annotation that can't be parsed has no effect; admission warns about it.
-func asks(o client.Object, s *pods.InPlaceUpdateStrategy) ask {
+// readAsk reads annotations, and fields if there is no annotation. An annotation that can't be parsed has no effect; admission warns about it.
+func readAsk(o client.Object, s *pods.InPlaceUpdateStrategy) ask {
 	var a ask
 	if s != nil {
 		a.parallelism, a.timeout = s.ImagePreDownloadParallelism, ptr.Deref(s.ImagePreDownloadTimeoutSeconds, 0)
@@ -177,9 +177,9 @@ func asks(o client.Object, s *pods.InPlaceUpdateStrategy) ask {
 	return a
 }
 
-// images returns the containers of to whose image differs from the image of the same-named container in one of from. It returns one container
-// for each image, in the order of to.
-func images(from []*corev1.PodTemplateSpec, to *corev1.PodTemplateSpec) []corev1.Container {
+// changedContainers returns the containers of to whose image differs from the image of the same-named container in one of from. It returns
+// one container for each image, in the order of to.
+func changedContainers(from []*corev1.PodTemplateSpec, to *corev1.PodTemplateSpec) []corev1.Container {
 	had := make([]map[string]string, len(from))
 	for i, t := range from {
 		had[i] = map[string]string{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -11,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // apply writes the report and stops containers, and returns when they have ended.
-func (r *Reconciler) apply(ctx context.Context, o observed, p planned) error {
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.Time) error {
 	err := r.write(ctx, o.pod, p.report)
 	if len(p.restart) == 0 {
 		return err
@@ -30,7 +31,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) error {
 		return err
 	}
 	var group errgroup.Group
-	for _, s := range plan(o, r.Clock.Now()).restart {
+	for _, s := range plan(o, now).restart {
 		group.Go(func() error { return r.stop(ctx, &live, s) })
 	}
 	return errors.Join(err, group.Wait())
@@ -58,10 +59,10 @@ func (r *Reconciler) write(ctx context.Context, pod *corev1.Pod, report string) 
 func (r *Reconciler) stop(ctx context.Context, pod *corev1.Pod, s restart) error {
 	began, err := r.Stopper.Stop(ctx, pod, s.Container)
 	if began {
-		measure.Steps.WithLabelValues(stepRestart, string(s.reason)).Inc()
+		measure.Count(stepRestart, string(s.reason), 1)
 	}
 	if began && ctx.Err() == nil {
-		r.memory.tried(pod, s.Name, r.Clock.Now())
+		r.memory.recordStop(pod, s.Name, r.Clock.Now())
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/flotilla-io/flotilla/member/node/stop"
-	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
 )
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
@@ -45,14 +45,14 @@ func Setup(mgr ctrl.Manager, s *stop.Stopper) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Runtimes: s.Runtimes, Clock: s.Clock, Stopper: s,
 	}
-	is := func(o client.Object) bool {
+	matters := func(o client.Object) bool {
 		pod, ok := o.(*corev1.Pod)
 		return ok && concerns(pod)
 	}
 	concerned := predicate.Funcs{
-		CreateFunc: func(e ctrlevent.CreateEvent) bool { return is(e.Object) },
+		CreateFunc: func(e ctrlevent.CreateEvent) bool { return matters(e.Object) },
 		// The old object counts too, so that memory of a pod is dropped when it ceases to matter. Deletions are always reconciled.
-		UpdateFunc: func(e ctrlevent.UpdateEvent) bool { return is(e.ObjectOld) || is(e.ObjectNew) },
+		UpdateFunc: func(e ctrlevent.UpdateEvent) bool { return matters(e.ObjectOld) || matters(e.ObjectNew) },
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("env").
@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	case errors.Is(err, cri.ErrNoRuntime):
 		// The keeper reports it once for the node.
-		measure.Waits.WithLabelValues(reasonRuntime).Inc()
+		measure.Wait(reasonRuntime)
 		return ctrl.Result{RequeueAfter: stop.RecheckInterval}, nil
 	}
 	if err != nil {
@@ -91,9 +91,9 @@ func (r *Reconciler) reconcile(ctx context.Context, key types.NamespacedName) (r
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
 	count(p)
 	for _, h := range p.holds {
-		ctrl.LoggerFrom(ctx).V(1).Info("Left a container running", "container", h.name, "reason", h.why)
+		ctrl.LoggerFrom(ctx).V(1).Info("Not restarting a container", "container", h.name, "reason", h.why)
 	}
-	if err := r.apply(ctx, o, p); err != nil {
+	if err := r.apply(ctx, o, p, now); err != nil {
 		return 0, err
 	}
 	if len(p.restart) > 0 {

@@ -3,7 +3,7 @@
 //
 // A kubelet resolves the environment of a container when it starts the container and never changes it. So the daemon stops exactly these
 // containers, and the kubelet starts them with the current values. What a container was started with is read from the runtime. What it should
-// have been started with, whether an update requests the restart, and in which order, is in the pod (see pkg/inplace). Nothing is stopped
+// have been started with, whether an update requests the restart, and in which order, is in the pod (see pkg/pod/inplace). Nothing is stopped
 // unless an update in progress requests it.
 //
 // A stop is like the kubelet's: the preStop hook first, then the rest of the pod's grace period. If a kubelet started a container with the old

@@ -3,7 +3,7 @@ package env
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the label step, and the reason if no runtime answered.
@@ -22,9 +22,9 @@ func Register(r prometheus.Registerer) error { return measure.Register(r) }
 // count records the steps and holds of a plan. Restarts are counted when they happen.
 func count(p planned) {
 	if p.report != "" {
-		measure.Steps.WithLabelValues(stepReport, reasonStarted).Inc()
+		measure.Count(stepReport, reasonStarted, 1)
 	}
 	for _, h := range p.holds {
-		measure.Waits.WithLabelValues(string(h.reason)).Inc()
+		measure.Wait(string(h.reason))
 	}
 }

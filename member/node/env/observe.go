@@ -14,9 +14,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/member/node/other"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // errGone means that there is nothing left to do for the pod.
@@ -43,9 +43,9 @@ type try struct {
 	last  time.Time
 }
 
-// of returns what the runtime reports about a container of the pod. It returns false if the runtime doesn't know it, or knows it under another
-// name or pod. Otherwise, anyone who can write a pod's status could choose which container is stopped here.
-func (o observed) of(name, id string) (cri.Container, bool) {
+// containerOf returns what the runtime reports about a container of the pod. It returns false if the runtime doesn't know it, or knows it
+// under another name or pod. Otherwise, anyone who can write a pod's status could choose which container is stopped here.
+func (o observed) containerOf(name, id string) (cri.Container, bool) {
 	c, known := o.started[id]
 	return c, known && c.Name == name && c.PodUID == o.pod.UID
 }
@@ -60,12 +60,12 @@ func concerns(pod *corev1.Pod) bool {
 	if gv, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || gv.Group != appsv1beta1.GroupVersion.Group {
 		return false
 	}
-	return reported(pod) || len(inplace.RestartRequests(pod)) > 0
+	return hasReport(pod) || len(inplace.RestartRequests(pod)) > 0
 }
 
-// reported reports whether the pod gets a report of what its containers were started with. It does if a container reads metadata by env, or if
-// its in-place update can complete earlier with the report.
-func reported(pod *corev1.Pod) bool {
+// hasReport reports whether the pod gets a report of what its containers were started with. It does if a container reads metadata by env, or
+// if its in-place update can complete earlier with the report.
+func hasReport(pod *corev1.Pod) bool {
 	if inplace.Ambiguous(pod) {
 		return true
 	}
@@ -82,20 +82,20 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	var pod corev1.Pod
 	if err := r.Client.Get(ctx, key, &pod); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.memory.forget(key)
+			r.memory.Forget(key)
 			return observed{}, errGone
 		}
 		return observed{}, fmt.Errorf("get pod: %w", err)
 	}
 	if !podpatch.Active(&pod) || !concerns(&pod) {
-		r.memory.forget(key)
+		r.memory.Forget(key)
 		return observed{}, errGone
 	}
 	otherPod, err := other.Restarts(ctx, r.Client)
 	if err != nil {
 		return observed{}, err
 	}
-	seen := r.memory.of(&pod, r.Clock.Now())
+	seen := r.memory.stateOf(&pod, r.Clock.Now())
 	o := observed{pod: &pod, started: map[string]cri.Container{}, asked: seen.asked, tries: seen.tries, other: otherPod}
 	for _, c := range inplace.Containers(&pod) {
 		st := inplace.Status(&pod, c.Name)
@@ -112,7 +112,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		}
 		o.started[st.ContainerID] = known
 	}
-	r.memory.learn(&pod, o.started)
+	r.memory.recordStarted(&pod, o.started)
 	return o, nil
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/node/stop"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 const (
@@ -100,7 +100,7 @@ func (p *planned) standBack(other string) {
 			own = append(own, s)
 			continue
 		}
-		p.holds = append(p.holds, hold{s.Name, reasonOther, fmt.Sprintf("%s, and is left to node daemon %s", s.Why, other)})
+		p.holds = append(p.holds, hold{s.Name, reasonOther, fmt.Sprintf("%s, but its restart is left to node daemon %s", s.Why, other)})
 	}
 	p.report, p.restart, p.recheck = "", own, stop.RecheckInterval
 }
@@ -117,24 +117,24 @@ func (p *planned) planContainer(o observed, ask inplace.RestartRequest, now time
 		wait(reasonKubelet, "is not running")
 		return false
 	}
-	started, known := o.of(c.Name, st.ContainerID)
+	started, known := o.containerOf(c.Name, st.ContainerID)
 	if !known {
-		wait(reasonKubelet, "is not the one in the pod's status")
+		wait(reasonKubelet, "isn't the one in the pod's status")
 		return false
 	}
 	cause, why := reasonEnv, ""
 	if ask.Always && ask.Before == st.ContainerID {
 		cause, why = reasonAsked, fmt.Sprintf("container %s was started before its restart was requested", c.Name)
-	} else if changed := stale(o.pod, ask, st, started); changed != "" {
+	} else if changed := staleEnv(o.pod, ask, st, started); changed != "" {
 		why = fmt.Sprintf("container %s was started before %s changed", c.Name, changed)
 	} else {
 		if !st.Ready {
-			wait(reasonOrder, "has been restarted and is not ready")
+			wait(reasonOrder, "was restarted and isn't ready")
 		}
 		return st.Ready
 	}
 	if policy := inplace.RestartPolicy(c, o.pod); policy != corev1.RestartPolicyAlways {
-		wait(reasonPolicy, "has restart policy %s: nothing would start it again", policy)
+		wait(reasonPolicy, "has restart policy %s and would not be started again", policy)
 		return false
 	}
 	if ask.Image && started.Hash != 0 && !inplace.FromSpec(started.Hash, c) {
@@ -146,7 +146,7 @@ func (p *planned) planContainer(o observed, ask inplace.RestartRequest, now time
 		reason, until = reasonPause, t.last.Add(pause(t.count))
 	}
 	if left := until.Sub(now); left > 0 {
-		wait(reason, "is stopped in %s", left.Round(time.Second))
+		wait(reason, "will be stopped in %s", left.Round(time.Second))
 		if p.recheck == 0 || left < p.recheck {
 			p.recheck = left
 		}
@@ -156,12 +156,12 @@ func (p *planned) planContainer(o observed, ask inplace.RestartRequest, now time
 	return false
 }
 
-// stale names what a container reads by env and still has with an old value; empty if there is none.
-func stale(pod *corev1.Pod, ask inplace.RestartRequest, st *corev1.ContainerStatus, started cri.Container) string {
+// staleEnv names what a container reads by env and still has with an old value; empty if there is none.
+func staleEnv(pod *corev1.Pod, ask inplace.RestartRequest, st *corev1.ContainerStatus, started cri.Container) string {
 	env := inplace.MetadataEnv(ask.Container, pod)
 	switch {
 	case started.Env != nil:
-		return differs(env, started.Env)
+		return differingEnv(env, started.Env)
 	case len(env) > 0 && ask.Before == st.ContainerID:
 		// The runtime does not report env. A container from before the update has the old values.
 		return "metadata that it reads by env"
@@ -169,8 +169,8 @@ func stale(pod *corev1.Pod, ask inplace.RestartRequest, st *corev1.ContainerStat
 	return ""
 }
 
-// differs names the variables whose values differ, without the values, which may be secret; empty if none differs.
-func differs(want []corev1.EnvVar, has map[string]string) string {
+// differingEnv names the variables whose values differ, without the values, which may be secret; empty if none differs.
+func differingEnv(want []corev1.EnvVar, has map[string]string) string {
 	var names []string
 	for i := range want {
 		if has[want[i].Name] != want[i].Value {
@@ -192,7 +192,7 @@ func pause(count int) time.Duration {
 // report returns the new value of the pod's annotation; empty if it is up to date or contains nothing that an update waits for. A container
 // that reads metadata is left out if its runtime does not report env; its restart counts instead.
 func report(o observed) string {
-	if !reported(o.pod) {
+	if !hasReport(o.pod) {
 		return ""
 	}
 	var all []inplace.StartedContainer
@@ -201,7 +201,7 @@ func report(o observed) string {
 		if st == nil {
 			continue
 		}
-		started, known := o.of(c.Name, st.ContainerID)
+		started, known := o.containerOf(c.Name, st.ContainerID)
 		env := inplace.MetadataEnv(c, o.pod)
 		if !known || len(env) > 0 && started.Env == nil {
 			continue

@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/member/node/stop"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -94,28 +94,28 @@ func TestPlan(t *testing.T) {
 		holds      []string
 		recheck    time.Duration
 	}{
-		{name: "a container with the former value is restarted", env: both, containers: []corev1.Container{app}, restart: []string{"app"}},
+		{name: "a container with the old value is restarted", env: both, containers: []corev1.Container{app}, restart: []string{"app"}},
 		{
-			name: "one that has the new value is not", env: map[string]string{"app": "one", "side": "two"},
+			name: "a container with the new value is not restarted", env: map[string]string{"app": "one", "side": "two"},
 			containers: []corev1.Container{app, side}, restart: []string{"app"},
 		},
 		{
-			name: "one that is to be restarted is, whatever it has", env: map[string]string{"app": "two", "side": "two"},
+			name: "a container whose restart is requested is restarted whatever its values", env: map[string]string{"app": "two", "side": "two"},
 			containers: []corev1.Container{app, side}, restart: []string{"app"}, change: func(o *observed) { asked(t, o) },
 		},
 		{
-			name: "but not once more", env: map[string]string{"app": "two"}, containers: []corev1.Container{app},
+			name: "a container whose restart was requested is restarted only once", env: map[string]string{"app": "two"}, containers: []corev1.Container{app},
 			change: func(o *observed) { asked(t, o, "run://another") },
 		},
 		{
-			name: "nor if nothing would start it again", env: map[string]string{"app": "two"}, containers: []corev1.Container{once},
-			change: func(o *observed) { asked(t, o) }, holds: []string{"RestartPolicy: container app has restart policy OnFailure: nothing would start it again"},
+			name: "a container that would not be started again is not stopped", env: map[string]string{"app": "two"}, containers: []corev1.Container{once},
+			change: func(o *observed) { asked(t, o) }, holds: []string{"RestartPolicy: container app has restart policy OnFailure and would not be started again"},
 		},
 		{
-			name: "another daemon is left what it knows, and not a restart whatever a container has", env: map[string]string{"app": "two", "side": "one"},
+			name: "another daemon restarts for changed values, but not on request", env: map[string]string{"app": "two", "side": "one"},
 			containers: []corev1.Container{app, side}, restart: []string{"app"}, recheck: stop.RecheckInterval,
 			change: func(o *observed) { asked(t, o); o.other = "kruise-system/daemon" },
-			holds:  []string{"OtherDaemon: container side was started before env CONFIG changed, and is left to node daemon kruise-system/daemon"},
+			holds:  []string{"OtherDaemon: container side was started before env CONFIG changed, but its restart is left to node daemon kruise-system/daemon"},
 		},
 		{name: "native sidecars are restarted too", env: both, containers: []corev1.Container{app, native}, restart: []string{"app", "side"}},
 		{
@@ -127,23 +127,23 @@ func TestPlan(t *testing.T) {
 			change: func(o *observed) { delete(o.pod.Labels, keys.LifecycleState) },
 		},
 		{
-			name: "nor by an update of images alone", env: both, containers: []corev1.Container{app},
+			name: "nothing is restarted by an update of images alone", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { o.pod.Annotations[keys.InPlaceUpdateState] = `{"lastContainerStatuses":{"app":{}}}` },
 		},
 		{
-			name:       "the highest launch priority goes first, and 0 is that of those without one",
+			name:       "the highest launch priority comes first, and the default is 0",
 			env:        map[string]string{"app": "one", "side": "one", "log": "one"},
 			containers: []corev1.Container{container("app", priority("-1")), container("side", priority("0")), container("log")},
 			restart:    []string{"side", "log"},
 		},
 		{
-			name: "the next waits until that is ready", env: map[string]string{"app": "one", "side": "two"},
+			name: "the next container waits until the first is ready", env: map[string]string{"app": "one", "side": "two"},
 			containers: []corev1.Container{container("app", priority("1")), container("side", priority("9"))},
 			change:     func(o *observed) { o.pod.Status.ContainerStatuses[1].Ready = false },
-			holds:      []string{"LaunchPriority: container side has been restarted and is not ready"},
+			holds:      []string{"LaunchPriority: container side was restarted and isn't ready"},
 		},
 		{
-			name: "and is restarted then", env: map[string]string{"app": "one", "side": "two"},
+			name: "the next container is restarted once the first is ready", env: map[string]string{"app": "one", "side": "two"},
 			containers: []corev1.Container{container("app", priority("1")), container("side", priority("9"))}, restart: []string{"app"},
 		},
 		{
@@ -154,17 +154,17 @@ func TestPlan(t *testing.T) {
 			holds: []string{"Kubelet: container app is not running"},
 		},
 		{
-			name: "one that the runtime does not know is waited for", env: both, containers: []corev1.Container{app},
+			name: "a container that the runtime does not know is waited for", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { o.pod.Status.ContainerStatuses[0].ContainerID = "run://app-1" },
-			holds:  []string{"Kubelet: container app is not the one in the pod's status"},
+			holds:  []string{"Kubelet: container app isn't the one in the pod's status"},
 		},
 		{
-			name: "one that gets a new image is left to the kubelet", env: both, containers: []corev1.Container{app},
+			name: "a container that gets a new image is left to the kubelet", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { reimaged(t, o) },
 			holds:  []string{"Kubelet: container app is about to be restarted by the kubelet, because its image changed"},
 		},
 		{
-			name: "but is restarted if it started with the new image before the kubelet saw the metadata", env: both, containers: []corev1.Container{app},
+			name: "a container that started with the new image before the kubelet saw the metadata is restarted", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) {
 				reimaged(t, o)
 				o.started["run://app-0"] = cri.Container{Name: "app", PodUID: "u1", Hash: plain(), Env: map[string]string{"CONFIG": "one"}}
@@ -173,50 +173,50 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a container that the kubelet would not restart is left running", env: both, containers: []corev1.Container{once},
-			holds: []string{"RestartPolicy: container app has restart policy OnFailure: nothing would start it again"},
+			holds: []string{"RestartPolicy: container app has restart policy OnFailure and would not be started again"},
 		},
 		{
-			name: "likewise in a pod whose containers are not restarted", env: both, containers: []corev1.Container{app},
+			name: "a container in a pod whose containers are not restarted is left running", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { o.pod.Spec.RestartPolicy = corev1.RestartPolicyNever },
-			holds:  []string{"RestartPolicy: container app has restart policy Never: nothing would start it again"},
+			holds:  []string{"RestartPolicy: container app has restart policy Never and would not be started again"},
 		},
 		{
 			name: "the kubelet gets a second to see the metadata", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { o.asked = start.Add(-200 * time.Millisecond) },
-			holds:  []string{"Settling: container app is stopped in 1s"}, recheck: 800 * time.Millisecond,
+			holds:  []string{"Settling: container app will be stopped in 1s"}, recheck: 800 * time.Millisecond,
 		},
 		{
-			name: "a container that came back with the former value is stopped again after a pause", env: both, containers: []corev1.Container{app},
+			name: "a container that came back with the old value is stopped again after a pause", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { o.tries = map[string]try{"app": {1, start.Add(-time.Second)}} },
-			holds:  []string{"BackOff: container app is stopped in 2s"}, recheck: 2 * time.Second,
+			holds:  []string{"BackOff: container app will be stopped in 2s"}, recheck: 2 * time.Second,
 		},
 		{
 			name: "the pause grows to ten minutes", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { o.tries = map[string]try{"app": {20, start.Add(-time.Minute)}} },
-			holds:  []string{"BackOff: container app is stopped in 9m0s"}, recheck: 9 * time.Minute,
+			holds:  []string{"BackOff: container app will be stopped in 9m0s"}, recheck: 9 * time.Minute,
 		},
 		{
-			name: "and ends", env: both, containers: []corev1.Container{app}, restart: []string{"app"},
+			name: "a container is stopped again after the pause", env: both, containers: []corev1.Container{app}, restart: []string{"app"},
 			change: func(o *observed) { o.tries = map[string]try{"app": {2, start.Add(-6 * time.Second)}} },
 		},
-		{name: "where the runtime does not report env, the container from before the update is restarted", containers: []corev1.Container{app}, restart: []string{"app"}},
+		{name: "without env from the runtime, the container from before the update is restarted", containers: []corev1.Container{app}, restart: []string{"app"}},
 		{
-			name: "and the one after it is not", containers: []corev1.Container{app},
+			name: "without env from the runtime, a newer container is not restarted", containers: []corev1.Container{app},
 			change: func(o *observed) {
 				o.pod.Status.ContainerStatuses[0].ContainerID = "run://app-1"
 				o.started["run://app-1"] = cri.Container{Name: "app", PodUID: "u1"}
 			},
 		},
 		{
-			name: "while another node daemon runs, restarts are left to it", env: both, containers: []corev1.Container{app},
+			name: "restarts are left to another node daemon while it runs", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { o.other = "kruise-system/kruise-daemon-x" },
 			holds: []string{
-				"OtherDaemon: container app was started before env CONFIG changed, and is left to node daemon kruise-system/kruise-daemon-x",
+				"OtherDaemon: container app was started before env CONFIG changed, but its restart is left to node daemon kruise-system/kruise-daemon-x",
 			},
 			recheck: stop.RecheckInterval,
 		},
 		{
-			name: "and reports too", env: map[string]string{"app": "two"}, containers: []corev1.Container{app},
+			name: "reports are left to another node daemon while it runs", env: map[string]string{"app": "two"}, containers: []corev1.Container{app},
 			change: func(o *observed) { o.other = "kruise-system/kruise-daemon-x" }, recheck: stop.RecheckInterval,
 		},
 		{
@@ -224,14 +224,14 @@ func TestPlan(t *testing.T) {
 			change: func(o *observed) {
 				o.started["run://app-0"] = cri.Container{Name: "app", PodUID: "u2", Env: map[string]string{"CONFIG": "one"}}
 			},
-			holds: []string{"Kubelet: container app is not the one in the pod's status"},
+			holds: []string{"Kubelet: container app isn't the one in the pod's status"},
 		},
 		{
-			name: "likewise another one of the same pod", env: both, containers: []corev1.Container{app},
+			name: "another container of the same pod is left alone, whatever the status says", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) {
 				o.started["run://app-0"] = cri.Container{Name: "side", PodUID: "u1", Env: map[string]string{"CONFIG": "one"}}
 			},
-			holds: []string{"Kubelet: container app is not the one in the pod's status"},
+			holds: []string{"Kubelet: container app isn't the one in the pod's status"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestPlan(t *testing.T) {
 			}
 			before := o.pod.DeepCopy()
 			p := plan(o, start)
-			require.Equal(t, before, o.pod, "a plan does not change the pod")
+			require.Equal(t, before, o.pod, "the plan does not modify the pod")
 			var restarts, holds []string
 			for _, r := range p.restart {
 				restarts = append(restarts, r.Name)
@@ -328,7 +328,7 @@ func TestReport(t *testing.T) {
 	o.pod.Annotations[keys.RuntimeContainersMeta] = p.report
 	require.Empty(t, plan(o, start).report, "an up-to-date report is not written again")
 	o.started = nil
-	require.Empty(t, plan(o, start).report, "nothing known is nothing to report")
+	require.Empty(t, plan(o, start).report, "nothing is reported without data")
 }
 
 // retag makes the container app read no metadata and get the image app:2. The arguments are the image, the image ID and the container ID in
@@ -353,12 +353,12 @@ func TestConcerns(t *testing.T) {
 		want   bool
 	}{
 		{"a pod that reads metadata and is updated", func(*corev1.Pod) {}, true},
-		{"one that only reads it", func(p *corev1.Pod) { delete(p.Labels, keys.LifecycleState) }, true},
-		{"one that reads nothing", func(p *corev1.Pod) { p.Spec.Containers[0].Env = nil }, false},
-		{"also while its image is updated", retag("app:1", "id-1"), false},
-		{"and when its status shows that it was", retag("app:2", "id-2"), false},
-		{"one whose new image has the ID of the former", retag("app:1", "id-1", "run://app-1"), true},
-		{"until that update is over", func(p *corev1.Pod) {
+		{"a pod that reads metadata and is not updated", func(p *corev1.Pod) { delete(p.Labels, keys.LifecycleState) }, true},
+		{"a pod that reads no metadata", func(p *corev1.Pod) { p.Spec.Containers[0].Env = nil }, false},
+		{"a pod without metadata whose image is updated", retag("app:1", "id-1"), false},
+		{"a pod without metadata whose image was updated", retag("app:2", "id-2"), false},
+		{"a pod whose new image has the ID of the old one", retag("app:1", "id-1", "run://app-1"), true},
+		{"a pod with the same image ID after the update", func(p *corev1.Pod) {
 			retag("app:1", "id-1", "run://app-1")(p)
 			delete(p.Labels, keys.LifecycleState)
 		}, false},
@@ -379,17 +379,17 @@ func TestTheKubeletGetsItsSecondForEachChange(t *testing.T) {
 	t.Parallel()
 	var m memory
 	o := observedOf(t, nil, container("app"))
-	require.Equal(t, start, m.of(o.pod, start).asked)
-	m.tried(o.pod, "app", start)
-	require.Len(t, m.of(o.pod, start.Add(time.Second)).tries, 1)
+	require.Equal(t, start, m.stateOf(o.pod, start).asked)
+	m.recordStop(o.pod, "app", start)
+	require.Len(t, m.stateOf(o.pod, start.Add(time.Second)).tries, 1)
 
 	o.pod.Annotations["config"] = "three"
-	p := m.of(o.pod, start.Add(time.Minute))
+	p := m.stateOf(o.pod, start.Add(time.Minute))
 	require.Equal(t, start.Add(time.Minute), p.asked)
 	require.Empty(t, p.tries, "the pauses were for other values")
 	o.pod.Annotations["unread"] = "x"
-	require.Equal(t, start.Add(time.Minute), m.of(o.pod, start.Add(time.Hour)).asked)
+	require.Equal(t, start.Add(time.Minute), m.stateOf(o.pod, start.Add(time.Hour)).asked)
 
 	delete(o.pod.Labels, keys.LifecycleState)
-	require.Zero(t, m.of(o.pod, start.Add(time.Hour)).asked)
+	require.Zero(t, m.stateOf(o.pod, start.Add(time.Hour)).asked)
 }

@@ -8,25 +8,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/member/node/background"
 	"github.com/flotilla-io/flotilla/member/node/other"
-	"github.com/flotilla-io/flotilla/pkg/credentialprovider"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/noded/credentialprovider"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/pullsecret"
 )
 
 // A policy of the chart limits writes to the NodeImage of the daemon's own node.
@@ -48,7 +45,7 @@ const (
 // fieldOwner is the name under which the daemon writes.
 const fieldOwner = client.FieldOwner("flotilla-noded")
 
-// DefaultLimit is how many images are pulled at once on a node, where nothing else is said.
+// DefaultLimit is how many images are pulled at once on a node by default.
 const DefaultLimit = 8
 
 // Options are what Setup needs. All but Limit and Providers are required.
@@ -60,18 +57,18 @@ type Options struct {
 	Events   event.Recorder
 	// Limit is how many images are pulled at once; 0 means any number.
 	Limit int
-	// Providers are the credential provider plugins of the node; nil for none.
+	// Providers are the credential provider plugins of the node; nil if it has none.
 	Providers *credentialprovider.Providers
 }
 
-// Reconciler pulls what the NodeImage of one node says.
+// Reconciler pulls the images that the NodeImage of one node lists.
 type Reconciler struct {
 	// Client reads from a cache of the one NodeImage and of the pods of the node, and writes.
 	Client client.Client
 	Clock  clock.Clock
 	Events event.Recorder
 	Limit  int
-	// Key opens credentials.
+	// Key decrypts the sealed credentials.
 	Key *pullsecret.Key
 	// Life ends the pulls with the process.
 	Life context.Context //nolint:containedctx // Pulls outlive the reconcile that begins them.
@@ -88,14 +85,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	ended := make(chan ctrlevent.GenericEvent, 1)
+	ended, requests := background.Requests(&appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: o.Node}})
 	r := &Reconciler{Client: mgr.GetClient(), Clock: o.Clock, Events: o.Events, Limit: o.Limit, Key: key, Life: ctx}
-	r.pulls = pulls{runtimes: o.Runtimes, providers: o.Providers, clock: o.Clock, ended: func() {
-		select {
-		case ended <- ctrlevent.GenericEvent{Object: &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: o.Node}}}:
-		default: // One event is enough for all that have ended.
-		}
-	}}
+	r.pulls = pulls{runtimes: o.Runtimes, providers: o.Providers, clock: o.Clock, ended: ended}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("image").
 		For(&appsv1beta1.NodeImage{}).
@@ -105,11 +97,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			pod, ok := o.(*corev1.Pod)
 			return ok && other.Is(pod)
 		}))).
-		WatchesRawSource(source.Channel(ended, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 1,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		}).
+		WatchesRawSource(requests).
+		WithOptions(background.Queue()).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the controller of image pulls: %w", err)
@@ -132,26 +121,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if otherPod != "" {
-		ctrl.LoggerFrom(ctx).V(1).Info("Left the images to another node daemon", "pod", otherPod)
+		ctrl.LoggerFrom(ctx).V(1).Info("Leaving images to another node daemon", "pod", otherPod)
 		n = &appsv1beta1.NodeImage{}
 	}
 	now := r.Clock.Now()
-	p := plan(n, r.pulls.now(), r.Limit, r.Key.Public(), now)
+	p := plan(n, r.pulls.States(), r.Limit, r.Key.Public(), now)
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
-	r.pulls.forget(append(p.cancel, p.forget...))
-	measure.Steps.WithLabelValues(stepCancel, reasonGone).Add(float64(len(p.cancel)))
+	r.pulls.End(append(p.cancel, p.forget...)...)
+	measure.Count(stepCancel, reasonGone, len(p.cancel))
 	if n.Name == "" {
 		return ctrl.Result{}, nil
 	}
 	for _, o := range p.begin {
 		if c := o.credentials; c != nil {
-			// What can't be opened is no reason not to pull: the runtime may need no credentials, and its error says if it does.
+			// Credentials that can't be decrypted don't prevent the pull: the runtime may need none, and its error says so if it does.
 			if o.logins, err = r.Key.Open(c.Sealed, pullsecret.For{Node: n.Name, Image: o.ref.String()}); err != nil {
-				ctrl.LoggerFrom(ctx).Error(err, "Pulls without credentials")
+				ctrl.LoggerFrom(ctx).Error(err, "Pulling without credentials")
 			}
 		}
 		r.pulls.begin(r.Life, o) //nolint:contextcheck // It outlives the reconcile.
-		measure.Steps.WithLabelValues(stepBegin, reasonWanted).Inc()
+		measure.Count(stepBegin, reasonWanted, 1)
 	}
 	if !p.changed {
 		return ctrl.Result{}, nil
@@ -159,8 +148,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.write(ctx, n, p.status)
 }
 
-// write writes the status for the version that was read, because the manager writes it as well. After a conflict the event of the other
-// write starts the next reconcile.
+// write writes the status at the resourceVersion that was read, because the manager writes it as well. After a conflict the event of the other write
+// starts the next reconcile.
 func (r *Reconciler) write(ctx context.Context, n *appsv1beta1.NodeImage, s appsv1beta1.NodeImageStatus) error {
 	next := n.DeepCopy()
 	next.Status = s
@@ -173,21 +162,22 @@ func (r *Reconciler) write(ctx context.Context, n *appsv1beta1.NodeImage, s apps
 	}
 	for name, image := range s.ImageStatuses {
 		for i := range image.Tags {
-			is, ref := &image.Tags[i], imagepull.Reference{Name: name, Tag: image.Tags[i].Tag}
-			if was := imagepull.State(n, ref); was != nil && was.Version == is.Version && was.Phase == is.Phase || !imagepull.Done(is.Phase) {
+			after, ref := &image.Tags[i], imagepull.Reference{Name: name, Tag: image.Tags[i].Tag}
+			if before := imagepull.State(n, ref); before != nil && before.Version == after.Version && before.Phase == after.Phase ||
+				!imagepull.Done(after.Phase) {
 				continue
 			}
-			if is.Phase == appsv1beta1.ImagePhaseFailed {
-				r.Events.Record(n, event.Warning(ReasonFailed, action, "image %s: %s", ref, is.Message))
+			if after.Phase == appsv1beta1.ImagePhaseFailed {
+				r.Events.Record(n, event.Warning(ReasonFailed, action, "image %s: %s", ref, after.Message))
 				continue
 			}
-			r.Events.Record(n, event.Normal(ReasonSucceeded, action, "image %s, in %s", ref, took(is)))
+			r.Events.Record(n, event.Normal(ReasonSucceeded, action, "pulled image %s in %s", ref, pullDuration(after)))
 		}
 	}
 	return nil
 }
 
-func took(s *appsv1beta1.ImageTagStatus) time.Duration {
+func pullDuration(s *appsv1beta1.ImageTagStatus) time.Duration {
 	if s.StartTime == nil || s.CompletionTime == nil {
 		return 0
 	}

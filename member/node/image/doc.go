@@ -14,6 +14,6 @@
 // While OpenKruise's daemon runs on the node, that daemon pulls and this one does not (see package other), because both would write the
 // status.
 //
-// Credentials come from the entry, sealed by the manager with the key of this process (pkg/pullsecret), and from the runtime's own
+// Credentials come from the entry, sealed by the manager with the key of this process (pkg/noded/pullsecret), and from the runtime's own
 // configuration. Each process creates a new key. An entry that waits for its credentials causes the new key to be published.
 package image

@@ -3,7 +3,7 @@ package image
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the labels step and reason.

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/pullsecret"
 )
 
 // task identifies one pull: an entry of the NodeImage at a version.
@@ -61,7 +61,7 @@ type planned struct {
 }
 
 // messageSealed says why an entry waits for its credentials.
-const messageSealed = "waiting for the manager to seal the credentials with the present key of the node"
+const messageSealed = "waiting for the manager to seal the credentials with the node's current key"
 
 // longest is the maximum number of seconds for a pull, which prevents overflows of the time.
 const longest = 1 << 31
@@ -81,43 +81,43 @@ func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key stri
 			if t.CreatedAt == nil {
 				continue // The manager removes it.
 			}
-			of := task{imagepull.Reference{Name: name, Tag: t.Tag}, t.Version}
-			wanted[of] = true
-			s := imagepull.State(n, of.ref)
+			id := task{imagepull.Reference{Name: name, Tag: t.Tag}, t.Version}
+			wanted[id] = true
+			s := imagepull.State(n, id.ref)
 			known := s != nil && s.Version == t.Version
-			pull, is := pulls[of]
+			pull, started := pulls[id]
 			switch {
 			case known && imagepull.Done(s.Phase):
-				if is {
-					p.forget = append(p.forget, of)
+				if started {
+					p.forget = append(p.forget, id)
 				}
 				p.state(name, *s)
-			case is:
+			case started:
 				if pull.ended.IsZero() {
 					running++
 					byNamespace[namespaceOf(t)]++
 				}
-				p.state(name, pull.state(of))
+				p.state(name, pull.state(id))
 			case t.Credentials != nil && t.Credentials.Key != key:
 				p.status.CredentialsKey = key
-				p.state(name, waiting(n, of, messageSealed))
+				p.state(name, waiting(n, id, messageSealed))
 			default:
-				o := orderOf(of, t, image.SandboxConfig, now)
+				o := orderOf(id, t, image.SandboxConfig, now)
 				o.credentials = t.Credentials
 				if known && s.StartTime != nil {
-					o.begins(s.StartTime.Time, t)
+					o.setBegin(s.StartTime.Time, t)
 				}
 				next = append(next, o)
 			}
 		}
 	}
-	for of, pull := range pulls {
+	for id, pull := range pulls {
 		switch {
-		case wanted[of]:
+		case wanted[id]:
 		case pull.ended.IsZero():
-			p.cancel = append(p.cancel, of)
+			p.cancel = append(p.cancel, id)
 		default:
-			p.forget = append(p.forget, of)
+			p.forget = append(p.forget, id)
 		}
 	}
 	// Pulls that began before come first, then those that have waited longest.
@@ -138,12 +138,12 @@ func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key stri
 
 // waiting returns the status of an entry that is not pulled now. If the pull began before, that time stays, because its deadline counts from
 // then.
-func waiting(n *appsv1beta1.NodeImage, of task, message string) appsv1beta1.ImageTagStatus {
-	is := appsv1beta1.ImageTagStatus{Tag: of.ref.Tag, Version: of.version, Phase: appsv1beta1.ImagePhaseWaiting, Message: message}
-	if s := imagepull.State(n, of.ref); s != nil && s.Version == of.version {
-		is.StartTime = s.StartTime
+func waiting(n *appsv1beta1.NodeImage, id task, message string) appsv1beta1.ImageTagStatus {
+	status := appsv1beta1.ImageTagStatus{Tag: id.ref.Tag, Version: id.version, Phase: appsv1beta1.ImagePhaseWaiting, Message: message}
+	if s := imagepull.State(n, id.ref); s != nil && s.Version == id.version {
+		status.StartTime = s.StartTime
 	}
-	return is
+	return status
 }
 
 // namespaceOf returns the namespace that a pull counts for: that of the jobs that requested it or, if unknown, that of the first job.
@@ -155,9 +155,9 @@ func namespaceOf(t *appsv1beta1.ImageTagSpec) string {
 }
 
 // orderOf returns the order for an entry that begins now.
-func orderOf(of task, t *appsv1beta1.ImageTagSpec, sandbox *appsv1beta1.SandboxConfig, now time.Time) order {
+func orderOf(id task, t *appsv1beta1.ImageTagSpec, sandbox *appsv1beta1.SandboxConfig, now time.Time) order {
 	o := order{
-		task: of, namespace: namespaceOf(t), since: t.CreatedAt.Time, present: t.ImagePullPolicy == appsv1beta1.PullIfNotPresent, sandbox: sandbox,
+		task: id, namespace: namespaceOf(t), since: t.CreatedAt.Time, present: t.ImagePullPolicy == appsv1beta1.PullIfNotPresent, sandbox: sandbox,
 		timeout: imagepull.DefaultTimeoutSeconds * time.Second, attempts: 1 + imagepull.DefaultBackoffLimit,
 	}
 	if t.PullPolicy != nil && t.PullPolicy.TimeoutSeconds != nil && *t.PullPolicy.TimeoutSeconds > 0 {
@@ -166,12 +166,12 @@ func orderOf(of task, t *appsv1beta1.ImageTagSpec, sandbox *appsv1beta1.SandboxC
 	if t.PullPolicy != nil && t.PullPolicy.BackoffLimit != nil {
 		o.attempts = 1 + max(0, int(*t.PullPolicy.BackoffLimit))
 	}
-	o.begins(now, t)
+	o.setBegin(now, t)
 	return o
 }
 
-// begins sets when a pull began, and the deadline that follows from it.
-func (o *order) begins(at time.Time, t *appsv1beta1.ImageTagSpec) {
+// setBegin sets when a pull began, and the deadline that follows from it.
+func (o *order) setBegin(at time.Time, t *appsv1beta1.ImageTagSpec) {
 	o.began = at
 	if t.PullPolicy != nil && t.PullPolicy.ActiveDeadlineSeconds != nil {
 		o.deadline = at.Add(time.Duration(min(max(0, *t.PullPolicy.ActiveDeadlineSeconds), longest)) * time.Second)
@@ -179,15 +179,15 @@ func (o *order) begins(at time.Time, t *appsv1beta1.ImageTagSpec) {
 }
 
 // state returns the status of a pull.
-func (g progress) state(of task) appsv1beta1.ImageTagStatus {
-	s := appsv1beta1.ImageTagStatus{Tag: of.ref.Tag, Version: of.version, Phase: appsv1beta1.ImagePhasePulling, StartTime: at(g.began)}
+func (g progress) state(id task) appsv1beta1.ImageTagStatus {
+	s := appsv1beta1.ImageTagStatus{Tag: id.ref.Tag, Version: id.version, Phase: appsv1beta1.ImagePhasePulling, StartTime: at(g.began)}
 	switch {
 	case g.ended.IsZero():
 		return s
 	case g.failure != "":
 		s.Phase, s.Message = appsv1beta1.ImagePhaseFailed, g.failure
 	default:
-		s.Phase, s.Progress, s.ImageID = appsv1beta1.ImagePhaseSucceeded, 100, of.ref.Name+"@"+g.id
+		s.Phase, s.Progress, s.ImageID = appsv1beta1.ImagePhaseSucceeded, 100, id.ref.Name+"@"+g.id
 	}
 	s.CompletionTime = at(g.ended)
 	return s

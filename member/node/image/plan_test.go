@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 )
 
 var (
@@ -31,7 +31,7 @@ func nodeImage(tags ...appsv1beta1.ImageTagSpec) *appsv1beta1.NodeImage {
 	return n
 }
 
-func of(tag string, version int64) task {
+func taskOf(tag string, version int64) task {
 	return task{imagepull.Reference{Name: "app", Tag: tag}, version}
 }
 
@@ -69,44 +69,44 @@ func TestPlan(t *testing.T) {
 		still  bool   // the status is as it is
 		key    string // the key that the status then has
 	}{
-		{name: "nothing", n: nodeImage(), still: true},
-		{name: "a new entry", n: nodeImage(one), begin: []task{of("1", 1)}, counts: [5]int32{1, 1}},
-		{name: "one that has no date is left to the manager", n: undated, counts: [5]int32{1}},
-		{name: "one that is under way", n: nodeImage(one), pulls: map[task]progress{of("1", 1): {began: noon}}, counts: [5]int32{1, 1}},
+		{name: "no entry", n: nodeImage(), still: true},
+		{name: "a new entry", n: nodeImage(one), begin: []task{taskOf("1", 1)}, counts: [5]int32{1, 1}},
+		{name: "an entry without a date is left to the manager", n: undated, counts: [5]int32{1}},
+		{name: "a pull in progress", n: nodeImage(one), pulls: map[task]progress{taskOf("1", 1): {began: noon}}, counts: [5]int32{1, 1}},
 		{
-			name: "credentials for a former key", n: nodeImage(sealed("other")), counts: [5]int32{1, 0, 1}, key: "key",
+			name: "credentials for an earlier key", n: nodeImage(sealed("other")), counts: [5]int32{1, 0, 1}, key: "key",
 		},
-		{name: "credentials for this one", n: nodeImage(sealed("key")), begin: []task{of("1", 1)}, counts: [5]int32{1, 1}},
+		{name: "credentials for the current key", n: nodeImage(sealed("key")), begin: []task{taskOf("1", 1)}, counts: [5]int32{1, 1}},
 		{
-			name: "credentials change while it is pulled", n: nodeImage(sealed("other")), pulls: map[task]progress{of("1", 1): {began: noon}},
+			name: "credentials change during the pull", n: nodeImage(sealed("other")), pulls: map[task]progress{taskOf("1", 1): {began: noon}},
 			counts: [5]int32{1, 1},
 		},
 		{
-			name: "one that has ended", n: nodeImage(one), pulls: map[task]progress{of("1", 1): {began: noon, ended: noon, id: "sha256:1"}},
+			name: "a pull that succeeded", n: nodeImage(one), pulls: map[task]progress{taskOf("1", 1): {began: noon, ended: noon, id: "sha256:1"}},
 			counts: [5]int32{1, 0, 0, 1},
 		},
 		{
-			name: "one that has failed", n: nodeImage(one), pulls: map[task]progress{of("1", 1): {began: noon, ended: noon, failure: "no"}},
+			name: "a pull that failed", n: nodeImage(one), pulls: map[task]progress{taskOf("1", 1): {began: noon, ended: noon, failure: "no"}},
 			counts: [5]int32{1, 0, 0, 0, 1},
 		},
 		{
 			name: "a result that is in the status is forgotten", n: with(nodeImage(one), done),
-			pulls: map[task]progress{of("1", 1): {ended: noon}}, forget: []task{of("1", 1)}, counts: [5]int32{1, 0, 0, 1},
+			pulls: map[task]progress{taskOf("1", 1): {ended: noon}}, forget: []task{taskOf("1", 1)}, counts: [5]int32{1, 0, 0, 1},
 		},
 		{
-			name: "another version is pulled again, and the former one is not pulled further", n: with(nodeImage(appsv1beta1.ImageTagSpec{Tag: "1", Version: 2}), done),
-			pulls: map[task]progress{of("1", 1): {}}, begin: []task{of("1", 2)}, cancel: []task{of("1", 1)}, counts: [5]int32{1, 1},
+			name: "another version is pulled again, and the pull of the old one is canceled", n: with(nodeImage(appsv1beta1.ImageTagSpec{Tag: "1", Version: 2}), done),
+			pulls: map[task]progress{taskOf("1", 1): {}}, begin: []task{taskOf("1", 2)}, cancel: []task{taskOf("1", 1)}, counts: [5]int32{1, 1},
 		},
-		{name: "what nobody wants is ended", n: nodeImage(), pulls: map[task]progress{of("1", 1): {}}, cancel: []task{of("1", 1)}, still: true},
+		{name: "an unwanted pull is canceled", n: nodeImage(), pulls: map[task]progress{taskOf("1", 1): {}}, cancel: []task{taskOf("1", 1)}, still: true},
 		{
-			name: "no more than the limit", n: nodeImage(one, two), limit: 1, begin: []task{of("1", 1)}, counts: [5]int32{2, 1, 1},
-		},
-		{
-			name: "the next one when one has ended", n: nodeImage(one, two), limit: 1,
-			pulls: map[task]progress{of("1", 1): {began: noon, ended: noon}}, begin: []task{of("2", 1)}, counts: [5]int32{2, 1, 0, 1},
+			name: "no more than the limit", n: nodeImage(one, two), limit: 1, begin: []task{taskOf("1", 1)}, counts: [5]int32{2, 1, 1},
 		},
 		{
-			name: "what a former daemon had begun comes first", limit: 1, begin: []task{of("2", 1)}, counts: [5]int32{2, 1, 1},
+			name: "the next pull begins when one has ended", n: nodeImage(one, two), limit: 1,
+			pulls: map[task]progress{taskOf("1", 1): {began: noon, ended: noon}}, begin: []task{taskOf("2", 1)}, counts: [5]int32{2, 1, 0, 1},
+		},
+		{
+			name: "a pull that an earlier process had begun comes first", limit: 1, begin: []task{taskOf("2", 1)}, counts: [5]int32{2, 1, 1},
 			n: with(nodeImage(one, two), appsv1beta1.ImageTagStatus{Tag: "2", Version: 1, Phase: appsv1beta1.ImagePhasePulling, StartTime: &early}),
 		},
 	} {
@@ -134,7 +134,7 @@ func TestPlan(t *testing.T) {
 				}
 				pulls[o.task] = progress{began: o.began}
 			}
-			maps.DeleteFunc(pulls, func(of task, _ progress) bool { return slices.Contains(p.cancel, of) || slices.Contains(p.forget, of) })
+			maps.DeleteFunc(pulls, func(id task, _ progress) bool { return slices.Contains(p.cancel, id) || slices.Contains(p.forget, id) })
 			again := plan(next, pulls, tc.limit, "key", noon)
 			require.Empty(t, again.begin)
 			require.Empty(t, again.cancel)
@@ -159,9 +159,9 @@ func TestOrder(t *testing.T) {
 	}}}
 	p := plan(n, nil, 0, "key", noon)
 	require.Equal(t, []order{
-		{task: of("2", 0), began: early.Time, since: early.Time, present: true, timeout: 5 * time.Second, attempts: 1, deadline: early.Add(7 * time.Second)},
-		{task: of("3", 0), began: noon, since: older.Time, timeout: 10 * time.Minute, attempts: 1, deadline: noon.Add(longest * time.Second)},
-		{task: of("1", 0), began: noon, since: early.Time, timeout: 10 * time.Minute, attempts: 4},
+		{task: taskOf("2", 0), began: early.Time, since: early.Time, present: true, timeout: 5 * time.Second, attempts: 1, deadline: early.Add(7 * time.Second)},
+		{task: taskOf("3", 0), began: noon, since: older.Time, timeout: 10 * time.Minute, attempts: 1, deadline: noon.Add(longest * time.Second)},
+		{task: taskOf("1", 0), began: noon, since: early.Time, timeout: 10 * time.Minute, attempts: 4},
 	}, p.begin)
 }
 
@@ -174,7 +174,7 @@ func TestAPullThatWaitsAgainKeepsItsStart(t *testing.T) {
 		{Tag: "1", Phase: appsv1beta1.ImagePhasePulling, StartTime: &early}, {Tag: "2", Phase: appsv1beta1.ImagePhasePulling, StartTime: &later},
 	}}}
 	p := plan(n, nil, 1, "key", noon)
-	require.Equal(t, []task{of("1", 0)}, tasks(p.begin))
+	require.Equal(t, []task{taskOf("1", 0)}, tasks(p.begin))
 	require.ElementsMatch(t, []appsv1beta1.ImageTagStatus{
 		{Tag: "1", Phase: appsv1beta1.ImagePhasePulling, StartTime: &early},
 		{Tag: "2", Phase: appsv1beta1.ImagePhaseWaiting, StartTime: &later},
@@ -185,11 +185,11 @@ func TestAPullThatWaitsAgainKeepsItsStart(t *testing.T) {
 func TestTheFirstSyncIsToldOnce(t *testing.T) {
 	t.Parallel()
 	n := nodeImage(appsv1beta1.ImageTagSpec{Tag: "1"})
-	failed := plan(n, map[task]progress{of("1", 0): {began: noon, ended: noon, failure: "no such tag"}}, 0, "key", noon).status
+	failed := plan(n, map[task]progress{taskOf("1", 0): {began: noon, ended: noon, failure: "no such tag"}}, 0, "key", noon).status
 	require.Equal(t, &appsv1beta1.ImageSyncStatus{SyncAt: metav1.NewTime(noon), Status: appsv1beta1.ImagePhaseFailed, Message: "not pulled: app:1"}, failed.FirstSyncStatus)
 	n.Status = failed
 	n.Spec.Images["app"].Tags[0].Version = 1
-	later := plan(n, map[task]progress{of("1", 1): {began: noon, ended: noon, id: "sha256:1"}}, 0, "key", noon.Add(time.Hour)).status
+	later := plan(n, map[task]progress{taskOf("1", 1): {began: noon, ended: noon, id: "sha256:1"}}, 0, "key", noon.Add(time.Hour)).status
 	require.Equal(t, failed.FirstSyncStatus, later.FirstSyncStatus)
 	require.Equal(t, "app@sha256:1", later.ImageStatuses["app"].Tags[0].ImageID)
 }
@@ -207,7 +207,7 @@ func TestAttack28PullsOfANamespaceLeaveRoomForOthers(t *testing.T) {
 	}
 	n := nodeImage(append(tags, entry("victim", "victim"))...)
 	p := plan(n, nil, 8, "key", noon)
-	require.Equal(t, []task{of("greedy-0", 0), of("greedy-1", 0), of("greedy-2", 0), of("greedy-3", 0), of("victim", 0)}, tasks(p.begin))
+	require.Equal(t, []task{taskOf("greedy-0", 0), taskOf("greedy-1", 0), taskOf("greedy-2", 0), taskOf("greedy-3", 0), taskOf("victim", 0)}, tasks(p.begin))
 
 	// Pulls under way count.
 	pulls := map[task]progress{}
@@ -215,7 +215,7 @@ func TestAttack28PullsOfANamespaceLeaveRoomForOthers(t *testing.T) {
 		pulls[o.task] = progress{began: noon}
 	}
 	require.Empty(t, plan(n, pulls, 8, "key", noon).begin)
-	delete(pulls, of("victim", 0))
-	require.Equal(t, []task{of("victim", 0)}, tasks(plan(n, pulls, 8, "key", noon).begin))
+	delete(pulls, taskOf("victim", 0))
+	require.Equal(t, []task{taskOf("victim", 0)}, tasks(plan(n, pulls, 8, "key", noon).begin))
 	require.Len(t, plan(n, nil, 0, "key", noon).begin, 11, "0 is any number")
 }

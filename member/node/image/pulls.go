@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
 
-	"github.com/flotilla-io/flotilla/pkg/credentialprovider"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+	"github.com/flotilla-io/flotilla/member/node/background"
+	"github.com/flotilla-io/flotilla/pkg/noded/credentialprovider"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/pullsecret"
 )
 
 const (
@@ -29,8 +28,8 @@ const (
 )
 
 var (
-	errDeadline = errors.New("it has not been pulled within activeDeadlineSeconds")
-	errTimeout  = errors.New("the attempt has not ended within timeoutSeconds")
+	errDeadline = errors.New("it was not pulled within activeDeadlineSeconds")
+	errTimeout  = errors.New("the attempt did not finish within timeoutSeconds")
 )
 
 // Runtimes finds the runtime that pulls.
@@ -40,74 +39,30 @@ type Runtimes interface {
 
 // pulls are the pulls of this process. They end with the context of the process.
 type pulls struct {
+	background.Pool[task, progress]
+
 	runtimes Runtimes
 	// providers are the node's credential provider plugins; nil means none.
 	providers *credentialprovider.Providers
 	clock     clock.Clock
 	// ended is called when a pull has ended.
 	ended func()
-
-	running sync.WaitGroup
-	mu      sync.Mutex
-	all     map[task]*pull
 }
 
-type pull struct {
-	progress
-
-	cancel context.CancelFunc
-}
-
-// now returns the progress of all pulls.
-func (s *pulls) now() map[task]progress {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make(map[task]progress, len(s.all))
-	for of, p := range s.all {
-		out[of] = p.progress
-	}
-	return out
-}
-
-// begin starts a pull, unless it is already running.
+// begin starts a pull.
 func (s *pulls) begin(ctx context.Context, o order) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all[o.task] != nil {
-		return
-	}
-	if s.all == nil {
-		s.all = map[task]*pull{}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	p := &pull{progress: progress{began: o.began}, cancel: cancel}
-	s.all[o.task] = p
-	s.running.Go(func() {
+	s.Begin(ctx, o.task, progress{began: o.began}, func(ctx context.Context, update func(func(*progress))) {
 		id, err := s.run(ctx, o)
 		if ctx.Err() != nil { // The process ends, or the pull was forgotten.
 			return
 		}
-		cancel()
-		s.mu.Lock()
-		p.ended, p.id = s.clock.Now(), id
-		if err != nil {
-			p.failure = err.Error()
-		}
-		s.mu.Unlock()
+		update(func(p *progress) {
+			p.ended, p.id = s.clock.Now(), id
+			if err != nil {
+				p.failure = err.Error()
+			}
+		})
 		s.ended()
-	})
-}
-
-// forget forgets pulls, and ends those that are under way.
-func (s *pulls) forget(of []task) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.all, func(t task, p *pull) bool {
-		if !slices.Contains(of, t) {
-			return false
-		}
-		p.cancel()
-		return true
 	})
 }
 
@@ -126,7 +81,7 @@ func (s *pulls) run(ctx context.Context, o order) (string, error) {
 			continue
 		}
 		failed++
-		measure.Waits.WithLabelValues(reasonFailed).Inc()
+		measure.Wait(reasonFailed)
 		if failed >= o.attempts {
 			return "", err
 		}
@@ -142,14 +97,7 @@ func (s *pulls) pause(ctx context.Context, d time.Duration, deadline time.Time) 
 	if !deadline.IsZero() && s.clock.Now().Add(d).After(deadline) {
 		return false
 	}
-	timer := s.clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return background.Pause(ctx, s.clock, d)
 }
 
 // pull tries each login of the job, then those of the node's plugins, then no login, until one succeeds. It returns the first error, because
@@ -210,19 +158,8 @@ func (s *pulls) attempt(ctx context.Context, o order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := s.clock.NewTimer(limit)
-	defer timer.Stop()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		select {
-		case <-timer.C():
-			cancel(why)
-		case <-done:
-		}
-	}()
+	ctx, cancel := background.WithTimeout(ctx, s.clock, limit, why)
+	defer cancel()
 	if o.present {
 		if id, err := runtime.Image(ctx, o.ref.String()); !errors.Is(err, cri.ErrNoImage) {
 			return id, err

@@ -22,11 +22,11 @@ import (
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/credentialprovider"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/cri/fake"
-	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+	"github.com/flotilla-io/flotilla/pkg/noded/credentialprovider"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/pullsecret"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/fakecri"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
@@ -36,7 +36,7 @@ type daemon struct {
 
 	t        *testing.T
 	r        *Reconciler
-	server   *fake.Runtime
+	server   *fakecri.Runtime
 	runtimes *cri.Runtimes
 	sent     testkit.Events
 	ended    chan struct{}
@@ -50,7 +50,7 @@ func start(t *testing.T, clk clock.Clock, n *appsv1beta1.NodeImage) *daemon {
 	require.NoError(t, corev1.AddToScheme(scheme))
 	d := &daemon{
 		Client: clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(n.DeepCopy()).WithStatusSubresource(n).Build(), t: t,
-		server: fake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd"), runtimes: cri.New(dir, ""), ended: make(chan struct{}, 10),
+		server: fakecri.Start(t, filepath.Join(dir, "containerd.sock"), "containerd"), runtimes: cri.New(dir, ""), ended: make(chan struct{}, 10),
 	}
 	t.Cleanup(d.runtimes.Close)
 	d.begin(clk)
@@ -71,7 +71,7 @@ func (d *daemon) begin(clk clock.Clock) {
 
 func (d *daemon) end() {
 	d.stop()
-	d.r.pulls.running.Wait()
+	d.r.pulls.Wait()
 }
 
 // reconcile reconciles and returns the state of the only entry.
@@ -105,18 +105,18 @@ func TestAnImageIsPulledAndReported(t *testing.T) {
 	clk := clocktesting.NewFakeClock(noon)
 	d := start(t, clk, tagged(nil))
 	d.found()
-	is := d.reconcile()
-	require.Equal(t, appsv1beta1.ImagePhasePulling, is.Phase)
-	require.EqualValues(t, 3, is.Version)
+	current := d.reconcile()
+	require.Equal(t, appsv1beta1.ImagePhasePulling, current.Phase)
+	require.EqualValues(t, 3, current.Version)
 	<-d.ended
-	is = d.reconcile()
-	require.Equal(t, appsv1beta1.ImagePhaseSucceeded, is.Phase)
-	require.EqualValues(t, 100, is.Progress)
-	require.NotEmpty(t, is.ImageID)
+	current = d.reconcile()
+	require.Equal(t, appsv1beta1.ImagePhaseSucceeded, current.Phase)
+	require.EqualValues(t, 100, current.Progress)
+	require.NotEmpty(t, current.ImageID)
 	require.Equal(t, []string{ReasonSucceeded}, d.sent.Reasons())
-	require.Equal(t, is, d.reconcile())
+	require.Equal(t, current, d.reconcile())
 	require.Equal(t, []string{call}, d.server.Calls())
-	require.Empty(t, d.r.pulls.now(), "the status has it")
+	require.Empty(t, d.r.pulls.States(), "the status has the result")
 }
 
 func TestFailedAttemptsAreRepeated(t *testing.T) {
@@ -129,9 +129,9 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 	// The pause after an attempt is the only timer of a second.
 	require.Eventually(t, func() bool { clk.Step(time.Second); return len(d.ended) > 0 }, testtimeout.Scale(time.Minute), 10*time.Millisecond)
 	<-d.ended
-	is := d.reconcile()
-	require.Equal(t, appsv1beta1.ImagePhaseFailed, is.Phase)
-	require.Contains(t, is.Message, "no route to registry")
+	current := d.reconcile()
+	require.Equal(t, appsv1beta1.ImagePhaseFailed, current.Phase)
+	require.Contains(t, current.Message, "no route to registry")
 	require.Equal(t, []string{ReasonFailed}, d.sent.Reasons())
 }
 
@@ -166,9 +166,9 @@ func TestAPullThatHangs(t *testing.T) {
 			d.server.On("PullImage", func(string) { clk.Step(tc.after) })
 			d.reconcile()
 			<-d.ended
-			is := d.reconcile()
-			require.Equal(t, appsv1beta1.ImagePhaseFailed, is.Phase)
-			require.Contains(t, is.Message, tc.want.Error())
+			current := d.reconcile()
+			require.Equal(t, appsv1beta1.ImagePhaseFailed, current.Phase)
+			require.Contains(t, current.Message, tc.want.Error())
 			require.Eventually(t, func() bool { return slices.Contains(d.server.Calls(), "PullImage app:1 ended") }, testtimeout.Scale(time.Minute), time.Millisecond, "the runtime stops")
 		})
 	}
@@ -190,7 +190,7 @@ func TestARestartedDaemonGoesOn(t *testing.T) {
 	clk.Step(50 * time.Second)
 	d.server.Hang(false)
 	d.begin(clk)
-	require.Equal(t, first, d.reconcile(), "it began when the former one began it")
+	require.Equal(t, first, d.reconcile(), "the pull keeps the start time of the earlier process")
 	<-d.ended
 	require.Equal(t, appsv1beta1.ImagePhaseSucceeded, d.reconcile().Phase)
 }
@@ -207,8 +207,8 @@ func TestWhatIsNotWantedAnyMoreIsEnded(t *testing.T) {
 	require.NoError(t, d.Delete(t.Context(), nodeImage()))
 	_, err := d.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "node-1"}})
 	require.NoError(t, err)
-	d.r.pulls.running.Wait()
-	require.Empty(t, d.r.pulls.now())
+	d.r.pulls.Wait()
+	require.Empty(t, d.r.pulls.States())
 	require.Empty(t, d.ended)
 }
 
@@ -251,13 +251,13 @@ func TestImagesAreLeftToAnotherDaemon(t *testing.T) {
 		}}},
 	}
 	require.NoError(t, d.Create(t.Context(), pod))
-	require.Equal(t, before, d.reconcile(), "it writes nothing")
-	require.Empty(t, d.r.pulls.now())
-	d.r.pulls.running.Wait()
+	require.Equal(t, before, d.reconcile(), "nothing is written while another daemon runs")
+	require.Empty(t, d.r.pulls.States())
+	d.r.pulls.Wait()
 
 	require.NoError(t, d.Delete(t.Context(), pod))
 	d.server.Hang(false)
-	require.Equal(t, before, d.reconcile(), "the other is gone, so this one goes on")
+	require.Equal(t, before, d.reconcile(), "the other daemon is gone, so this one continues")
 	<-d.ended
 	require.Equal(t, appsv1beta1.ImagePhaseSucceeded, d.reconcile().Phase)
 }
@@ -273,26 +273,26 @@ func TestCredentials(t *testing.T) {
 	d.server.Require("ann:secret")
 	seal := func(logins ...pullsecret.Login) {
 		t.Helper()
-		is := &appsv1beta1.NodeImage{}
-		require.NoError(t, d.Get(t.Context(), client.ObjectKey{Name: "node-1"}, is))
-		require.Equal(t, d.r.Key.Public(), is.Status.CredentialsKey)
-		sealed, err := pullsecret.Seal(is.Status.CredentialsKey, pullsecret.For{Node: "node-1", Image: "app:1"}, logins)
+		live := &appsv1beta1.NodeImage{}
+		require.NoError(t, d.Get(t.Context(), client.ObjectKey{Name: "node-1"}, live))
+		require.Equal(t, d.r.Key.Public(), live.Status.CredentialsKey)
+		sealed, err := pullsecret.Seal(live.Status.CredentialsKey, pullsecret.For{Node: "node-1", Image: "app:1"}, logins)
 		require.NoError(t, err)
-		is.Spec.Images["app"].Tags[0].Credentials = &appsv1beta1.ImageCredentials{Key: is.Status.CredentialsKey, Sealed: sealed}
-		is.Spec.Images["app"].Tags[0].Version++
-		require.NoError(t, d.Update(t.Context(), is))
+		live.Spec.Images["app"].Tags[0].Credentials = &appsv1beta1.ImageCredentials{Key: live.Status.CredentialsKey, Sealed: sealed}
+		live.Spec.Images["app"].Tags[0].Version++
+		require.NoError(t, d.Update(t.Context(), live))
 	}
-	is := d.reconcile()
-	require.Equal(t, appsv1beta1.ImagePhaseWaiting, is.Phase)
-	require.Equal(t, messageSealed, is.Message)
+	live := d.reconcile()
+	require.Equal(t, appsv1beta1.ImagePhaseWaiting, live.Phase)
+	require.Equal(t, messageSealed, live.Message)
 
 	seal(pullsecret.Login{Username: "ann", Password: "wrong"})
 	d.reconcile()
 	<-d.ended
-	is = d.reconcile()
-	require.Equal(t, appsv1beta1.ImagePhaseFailed, is.Phase)
-	require.Contains(t, is.Message, "authorization failed")
-	require.NotContains(t, is.Message, "wrong")
+	live = d.reconcile()
+	require.Equal(t, appsv1beta1.ImagePhaseFailed, live.Phase)
+	require.Contains(t, live.Message, "authorization failed")
+	require.NotContains(t, live.Message, "wrong")
 
 	seal(pullsecret.Login{Username: "ben", Password: "x"}, pullsecret.Login{Username: "ann", Password: "secret"})
 	d.end()
@@ -302,7 +302,7 @@ func TestCredentials(t *testing.T) {
 	d.reconcile()
 	<-d.ended
 	require.Equal(t, appsv1beta1.ImagePhaseSucceeded, d.reconcile().Phase)
-	require.Len(t, d.server.Calls(), 4, "one and without, then two")
+	require.Len(t, d.server.Calls(), 4, "first one login and none, then two logins")
 }
 
 // Logins of the node's plugins come after the job's logins and before no login.
@@ -314,10 +314,10 @@ func TestCredentialProviders(t *testing.T) {
 		script, login, message string
 		calls                  int
 	}{
-		"a login":                     {script: answer, login: "ann:secret", calls: 1},
-		"one that the registry fails": {script: answer, login: "ben:secret", calls: 2, message: "authorization failed"},
-		"a plugin that fails":         {script: "exit 3", login: "ann:secret", calls: 1, message: "credential provider cloud: exit status 3"},
-		"without one it goes on":      {script: "exit 3", calls: 1},
+		"a login":                           {script: answer, login: "ann:secret", calls: 1},
+		"a login that the registry rejects": {script: answer, login: "ben:secret", calls: 2, message: "authorization failed"},
+		"a plugin that fails":               {script: "exit 3", login: "ann:secret", calls: 1, message: "credential provider cloud: exit status 3"},
+		"a plugin that fails, without a need for a login": {script: "exit 3", calls: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -338,14 +338,14 @@ func TestCredentialProviders(t *testing.T) {
 			require.NoError(t, err)
 			d.reconcile()
 			<-d.ended
-			is := d.reconcile()
+			current := d.reconcile()
 			want := appsv1beta1.ImagePhaseSucceeded
 			if tc.message != "" {
 				want = appsv1beta1.ImagePhaseFailed
 			}
-			require.Equal(t, want, is.Phase, is.Message)
-			require.Contains(t, is.Message, tc.message)
-			require.NotContains(t, is.Message, "secret")
+			require.Equal(t, want, current.Phase, current.Message)
+			require.Contains(t, current.Message, tc.message)
+			require.NotContains(t, current.Message, "secret")
 			require.Len(t, d.server.Calls(), tc.calls)
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 // OpenKruise's node daemon is recognized by its program, and by where it mounts the node's directory with the sockets of the container

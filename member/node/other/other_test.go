@@ -47,22 +47,22 @@ func TestRestarts(t *testing.T) {
 		want   string
 	}{
 		{name: "the daemon of OpenKruise's chart", want: found},
-		{name: "by any name", change: func(p *corev1.Pod) { p.Name, p.Labels = "ack-x", nil }, want: "kruise-system/ack-x"},
-		{name: "which is being deleted, and still runs", change: func(p *corev1.Pod) {
+		{name: "a daemon by any name", change: func(p *corev1.Pod) { p.Name, p.Labels = "ack-x", nil }, want: "kruise-system/ack-x"},
+		{name: "a daemon that is being deleted and still runs", change: func(p *corev1.Pod) {
 			p.DeletionTimestamp, p.Finalizers = new(metav1.Now()), []string{"example.com/hold"}
 		}, want: found},
-		{name: "not one that does not run yet", change: func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }},
-		{name: "nor one that has crashed", change: func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{} }},
-		{name: "nor another program of its image", change: func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"/manager"} }},
-		{name: "nor the image's default", change: func(p *corev1.Pod) { p.Spec.Containers[0].Command = nil }},
-		{name: "nor a pod that only says so: it has no directory of the node", change: func(p *corev1.Pod) {
+		{name: "not a daemon that does not run yet", change: func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }},
+		{name: "not a daemon that has crashed", change: func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{} }},
+		{name: "not another program of its image", change: func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"/manager"} }},
+		{name: "not the image's default program", change: func(p *corev1.Pod) { p.Spec.Containers[0].Command = nil }},
+		{name: "not a pod that mounts no directory of the node", change: func(p *corev1.Pod) {
 			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 		}},
-		{name: "nor one that mounts it elsewhere", change: func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[0].MountPath = "/logs" }},
-		{name: "nor one that watches no pods", change: gates("--feature-gates=PodProbeMarkerGate=true,DaemonWatchingPod=false")},
-		{name: "nor one that leaves env alone", change: gates("--feature-gates=InPlaceUpdateEnvFromMetadata=False")},
+		{name: "not a pod that mounts the directory elsewhere", change: func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[0].MountPath = "/logs" }},
+		{name: "not a daemon that watches no pods", change: gates("--feature-gates=PodProbeMarkerGate=true,DaemonWatchingPod=false")},
+		{name: "not a daemon that ignores env", change: gates("--feature-gates=InPlaceUpdateEnvFromMetadata=False")},
 		{name: "other gates don't matter", change: gates("-feature-gates=ImagePullJobGate=false"), want: found},
-		{name: "a gate that is on is its default", change: gates("--feature-gates=DaemonWatchingPod=true"), want: found},
+		{name: "an enabled gate is the default", change: gates("--feature-gates=DaemonWatchingPod=true"), want: found},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

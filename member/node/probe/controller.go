@@ -11,22 +11,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/member/node/background"
 	"github.com/flotilla-io/flotilla/member/node/other"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // A policy of the chart limits writes to the NodePodProbe of the daemon's own node.
@@ -50,13 +47,8 @@ const (
 // fieldOwner is the name under which the daemon writes.
 const fieldOwner = client.FieldOwner("flotilla-noded")
 
-const (
-	// writeInterval is the least time between two writes.
-	writeInterval = time.Second
-	// A failed reconcile is retried after firstRetry, doubling up to lastRetry.
-	firstRetry = time.Second
-	lastRetry  = time.Minute
-)
+// writeInterval is the minimum time between two writes.
+const writeInterval = time.Second
 
 // Options are what Setup needs. All are required.
 type Options struct {
@@ -81,9 +73,9 @@ type Reconciler struct {
 	wrote time.Time
 }
 
-// runner runs probes: workers.
+// runner runs probes; workers implements it.
 type runner interface {
-	now() map[key]progress
+	States() map[key]progress
 	begin(context.Context, progress)
 	end([]key)
 }
@@ -93,15 +85,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of probes: %w", err)
 	}
-	found := make(chan ctrlevent.GenericEvent, 1)
+	found, requests := background.Requests(&appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: o.Node}})
 	r := &Reconciler{Client: mgr.GetClient(), Clock: o.Clock, Events: o.Events, Life: ctx, workers: &workers{
-		attempt: newProber(o.Runtimes).probe, clock: o.Clock, random: part, execs: newSlots(), cannot: cannot(ctx, o.Events),
-		found: func() {
-			select {
-			case found <- ctrlevent.GenericEvent{Object: &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: o.Node}}}:
-			default: // One event is enough for all that has changed.
-			}
-		},
+		attempt: newProber(o.Runtimes).probe, clock: o.Clock, random: randomPart, execs: newSlots(), reportErrored: reportErrored(ctx, o.Events), found: found,
 	}}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("probe").
@@ -109,11 +95,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.Node}}}
 		})).
-		WatchesRawSource(source.Channel(found, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 1,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		}).
+		WatchesRawSource(requests).
+		WithOptions(background.Queue()).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the controller of probes: %w", err)
@@ -121,15 +104,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// part returns a random part of a duration.
-func part(of time.Duration) time.Duration {
-	return rand.N(of) //nolint:gosec // Nobody gains anything by guessing it.
+// randomPart returns a random part of a duration.
+func randomPart(whole time.Duration) time.Duration {
+	return rand.N(whole) //nolint:gosec // Nobody gains anything by guessing it.
 }
 
-// cannot reports that a probe could not be run.
-func cannot(ctx context.Context, events event.Recorder) func(*job, error) {
+// reportErrored returns a function that reports that a probe could not be run.
+func reportErrored(ctx context.Context, events event.Recorder) func(*job, error) {
 	return func(j *job, err error) {
-		ctrl.LoggerFrom(ctx).Info("A probe could not be run", "pod", j.namespace+"/"+j.podName, "probe", j.Name, "reason", err.Error())
+		ctrl.LoggerFrom(ctx).Info("Failed to run a probe", "pod", j.namespace+"/"+j.podName, "probe", j.Name, "reason", err.Error())
 		pod := &corev1.Pod{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: j.podName, UID: j.Pod},
@@ -153,32 +136,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if otherPod != "" && n.Name != "" {
-		measure.Waits.WithLabelValues(reasonDaemon).Inc()
-		n = &appsv1alpha1.NodePodProbe{} // Its event starts the next reconcile when it is gone.
+		measure.Wait(reasonDaemon)
+		n = &appsv1alpha1.NodePodProbe{} // When that pod is gone, its event starts the next reconcile.
 	}
 	pods, err := r.pods(ctx, n)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	now := r.Clock.Now()
-	p := plan(n, pods, r.workers.now(), now)
+	p := plan(n, pods, r.workers.States(), now)
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
 	r.workers.end(p.end)
-	measure.Steps.WithLabelValues(stepEnd, reasonGone).Add(float64(len(p.end)))
+	measure.Count(stepEnd, reasonGone, len(p.end))
 	for _, w := range p.begin {
 		r.workers.begin(r.Life, w) //nolint:contextcheck // It outlives the reconcile.
 	}
-	measure.Steps.WithLabelValues(stepBegin, reasonWanted).Add(float64(len(p.begin)))
+	measure.Count(stepBegin, reasonWanted, len(p.begin))
 	if p.recheck > 0 {
-		measure.Waits.WithLabelValues(reasonMessage).Inc()
+		measure.Wait(reasonMessage)
 	}
 	result := ctrl.Result{RequeueAfter: p.recheck}
 	if n.Name == "" || !p.changed {
 		return result, nil
 	}
 	if left := r.wrote.Add(writeInterval).Sub(now); left > 0 && left <= writeInterval {
-		measure.Waits.WithLabelValues(reasonWrites).Inc()
-		result.RequeueAfter = report.Sooner(result.RequeueAfter, left)
+		measure.Wait(reasonWrites)
+		result.RequeueAfter = timing.Sooner(result.RequeueAfter, left)
 		return result, nil
 	}
 	if err := r.write(ctx, n, p); err != nil {
@@ -218,13 +201,13 @@ func (r *Reconciler) write(ctx context.Context, n *appsv1alpha1.NodePodProbe, p 
 	case err != nil:
 		return fmt.Errorf("report on NodePodProbe %s: %w", n.Name, err)
 	}
-	measure.Steps.WithLabelValues(stepReport, reasonResults).Inc()
+	measure.Count(stepReport, reasonResults, 1)
 	for i := range p.news {
-		switch is := &p.news[i]; is.State {
+		switch change := &p.news[i]; change.State {
 		case appsv1alpha1.ProbeSucceeded:
-			r.Events.Record(is.pod, event.Normal(ReasonSucceeded, action, "probe %s has succeeded: %s", is.name, is.Message))
+			r.Events.Record(change.pod, event.Normal(ReasonSucceeded, action, "probe %s succeeded: %s", change.name, change.Message))
 		case appsv1alpha1.ProbeFailed:
-			r.Events.Record(is.pod, event.Normal(ReasonFailed, action, "probe %s has failed: %s", is.name, is.Message))
+			r.Events.Record(change.pod, event.Normal(ReasonFailed, action, "probe %s failed: %s", change.name, change.Message))
 		case appsv1alpha1.ProbeUnknown:
 		}
 	}

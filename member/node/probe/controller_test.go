@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/cri/fake"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/fakecri"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
@@ -33,7 +33,7 @@ type daemon struct {
 	r        *Reconciler
 	all      *workers
 	clock    *clocktesting.FakeClock
-	server   *fake.Runtime
+	server   *fakecri.Runtime
 	runtimes *cri.Runtimes
 	sent     testkit.Events
 	found    chan struct{}
@@ -70,7 +70,7 @@ func (d *daemon) begin() {
 	life, d.stop = context.WithCancel(d.t.Context())
 	d.all = &workers{
 		attempt: newProber(d.runtimes).probe, clock: d.clock, random: func(d time.Duration) time.Duration { return d / 2 },
-		found: func() { d.found <- struct{}{} }, cannot: cannot(life, &d.sent), execs: newSlots(),
+		found: func() { d.found <- struct{}{} }, reportErrored: reportErrored(life, &d.sent), execs: newSlots(),
 	}
 	d.r = &Reconciler{Client: d.Client, Clock: d.clock, Events: &d.sent, Life: life, workers: d.all}
 	d.t.Cleanup(d.die)
@@ -78,7 +78,7 @@ func (d *daemon) begin() {
 
 func (d *daemon) die() {
 	d.stop()
-	d.all.running.Wait()
+	d.all.Wait()
 }
 
 // reconcile reconciles and returns the states of the first pod.
@@ -107,7 +107,7 @@ func (d *daemon) restart() {
 	d.t.Helper()
 	pod := &corev1.Pod{}
 	require.NoError(d.t, d.Get(d.t.Context(), client.ObjectKeyFromObject(web()), pod))
-	pod.Status.ContainerStatuses[0].ContainerID = d.server.Run(fake.Container{Name: "app", Pod: "u1"})
+	pod.Status.ContainerStatuses[0].ContainerID = d.server.Run(fakecri.Container{Name: "app", Pod: "u1"})
 	pod.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(d.clock.Now())
 	require.NoError(d.t, d.Status().Update(d.t.Context(), pod))
 }
@@ -115,39 +115,39 @@ func (d *daemon) restart() {
 func TestProbesAreRunAndReported(t *testing.T) {
 	t.Parallel()
 	d := start(t, nodePodProbe(command("check")), web())
-	d.server.Run(fake.Container{Name: "app", Pod: "u1"})
+	d.server.Run(fakecri.Container{Name: "app", Pod: "u1"})
 	says := make(chan *criv1.ExecSyncResponse, 1)
 	d.server.Commands(func(string, []string) (*criv1.ExecSyncResponse, error) { return <-says, nil })
-	is := d.reconcile()
-	require.Equal(t, unknown, is[0].State)
+	current := d.reconcile()
+	require.Equal(t, unknown, current[0].State)
 	d.pass()
 	says <- &criv1.ExecSyncResponse{ExitCode: 1, Stdout: []byte("busy")}
 	<-d.found
-	is = d.reconcile()
-	require.Equal(t, failure, is[0].State)
-	require.Equal(t, "busy", is[0].Message)
-	require.True(t, is[0].LastTransitionTime.Equal(&metav1.Time{Time: after(1)}))
+	current = d.reconcile()
+	require.Equal(t, failure, current[0].State)
+	require.Equal(t, "busy", current[0].Message)
+	require.True(t, current[0].LastTransitionTime.Equal(&metav1.Time{Time: after(1)}))
 	d.pass()
 	says <- &criv1.ExecSyncResponse{Stdout: []byte("idle")}
 	<-d.found
 	require.Equal(t, success, d.reconcile()[0].State)
-	require.Equal(t, []string{"KruiseProbeFailed: probe m#a has failed: busy", "KruiseProbeSucceeded: probe m#a has succeeded: idle"}, d.sent.Lines())
+	require.Equal(t, []string{"KruiseProbeFailed: probe m#a failed: busy", "KruiseProbeSucceeded: probe m#a succeeded: idle"}, d.sent.Lines())
 	writes := d.writes
 	d.pass()
 	says <- &criv1.ExecSyncResponse{Stdout: []byte("idle")}
 	require.Equal(t, success, d.reconcile()[0].State)
-	require.Equal(t, writes, d.writes, "the same again is not written")
+	require.Equal(t, writes, d.writes, "an unchanged result is not written")
 
 	// The daemon is restarted, and then the container.
 	d.die()
 	d.begin()
 	d.reconcile()
-	require.Equal(t, writes, d.writes, "what was found is still true")
+	require.Equal(t, writes, d.writes, "the last result is kept")
 	d.clock.Step(time.Second)
 	d.restart()
-	is = d.reconcile()
-	require.Equal(t, unknown, is[0].State)
-	require.Empty(t, is[0].Message)
+	current = d.reconcile()
+	require.Equal(t, unknown, current[0].State)
+	require.Empty(t, current[0].Message)
 	close(says)
 }
 
@@ -174,13 +174,13 @@ func TestNothingIsProbedAnyMore(t *testing.T) {
 			t.Parallel()
 			d := start(t, nodePodProbe(command("check")), web())
 			d.reconcile()
-			require.Len(t, d.all.now(), 1)
+			require.Len(t, d.all.States(), 1)
 			writes := d.writes
 			change(d)
 			_, err := d.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "node-1"}})
 			require.NoError(t, err)
-			d.all.running.Wait()
-			require.Empty(t, d.all.now())
+			d.all.Wait()
+			require.Empty(t, d.all.States())
 			require.Equal(t, writes, d.writes)
 			require.Empty(t, d.server.Calls())
 		})
@@ -199,7 +199,7 @@ func TestResultsGoWithTheirProbes(t *testing.T) {
 func TestWritesAreASecondApart(t *testing.T) {
 	t.Parallel()
 	d := start(t, nodePodProbe(command("check")), web())
-	d.server.Run(fake.Container{Name: "app", Pod: "u1"})
+	d.server.Run(fakecri.Container{Name: "app", Pod: "u1"})
 	d.reconcile()
 	d.restart()
 	n := nodePodProbe()
@@ -210,7 +210,7 @@ func TestWritesAreASecondApart(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ctrl.Result{RequeueAfter: writeInterval}, got)
 	require.Equal(t, 1, d.writes)
-	require.Len(t, d.all.now(), 2, "what is to be probed does not wait")
+	require.Len(t, d.all.States(), 2, "a changed spec does not wait")
 	d.clock.Step(writeInterval)
 	require.Len(t, d.reconcile(), 2)
 	require.Equal(t, 2, d.writes)
@@ -232,10 +232,10 @@ func TestAProbeThatCannotBeRunIsReportedOnThePod(t *testing.T) {
 	d.reconcile()
 	d.pass()
 	<-d.found
-	is := d.reconcile()
-	require.Equal(t, unknown, is[0].State)
-	require.Contains(t, is[0].Message, "the probe could not be run: ")
-	require.Contains(t, is[0].Message, "container not found")
+	current := d.reconcile()
+	require.Equal(t, unknown, current[0].State)
+	require.Contains(t, current[0].Message, "the probe could not be run: ")
+	require.Contains(t, current[0].Message, "container not found")
 	require.Equal(t, []string{ReasonErrored}, d.sent.Reasons())
 	require.True(t, strings.HasPrefix(d.sent.Lines()[0], "KruiseProbeErrored: probe m#a of container app could not be run: "), d.sent.Lines()[0])
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the labels step, reason and result.
@@ -30,11 +30,11 @@ var (
 	measure = metric.NewPlanning("node_probe", "NodePodProbe")
 	active  = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: metric.Namespace, Subsystem: "node_probe", Name: "workers",
-		Help: "Probes that run on the node.",
+		Help: "Number of probes running on the node.",
 	})
 	attempts = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metric.Namespace, Subsystem: "node_probe", Name: "attempt_seconds",
-		Help:    "How long attempts of probes took, by handler and result; Error means that the attempt could not be made.",
+		Help:    "Duration of probe attempts, by handler and result; Error means that the attempt could not be made.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 	}, []string{"handler", "result"})
 )

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 // messageInterval is the minimum time between two writes of a probe's message while its state stays the same. A command may print something
@@ -22,7 +22,7 @@ import (
 const messageInterval = 10 * time.Second
 
 // noHandler is the message for a probe that does nothing.
-const noHandler = "the probe has none of exec, httpGet, tcpSocket and grpc"
+const noHandler = "the probe has no handler: set exec, httpGet, tcpSocket or grpc"
 
 // key identifies one probe of a pod.
 type key = podprobe.Key
@@ -80,30 +80,30 @@ func plan(n *appsv1alpha1.NodePodProbe, pods map[types.UID]*corev1.Pod, workers 
 	results := map[key]podprobe.Result{}
 	for i := range n.Spec.PodProbes {
 		e := &n.Spec.PodProbes[i]
-		pod, was := pods[e.UID], podprobe.Results(n, e.UID)
+		pod, previous := pods[e.UID], podprobe.Results(n, e.UID)
 		if pod == nil {
 			continue // The cache may be behind.
 		}
 		for j := range e.Probes {
-			of := key{Pod: e.UID, Name: e.Probes[j].Name}
-			if wanted[of] {
+			k := key{Pod: e.UID, Name: e.Probes[j].Name}
+			if wanted[k] {
 				continue
 			}
-			before := podprobe.State(was, of.Name)
-			is, runs := p.probe(pod, &e.Probes[j], of, before, workers, now)
-			wanted[of] = runs
-			if is == nil || p.early(before, is, now) {
+			before := podprobe.State(previous, k.Name)
+			after, runs := p.probe(pod, &e.Probes[j], k, before, workers, now)
+			wanted[k] = runs
+			if after == nil || p.tooEarly(before, after, now) {
 				continue
 			}
-			results[of] = *is
-			if before == nil || before.State != is.State {
-				p.news = append(p.news, news{pod, of.Name, *is})
+			results[k] = *after
+			if before == nil || before.State != after.State {
+				p.news = append(p.news, news{pod, k.Name, *after})
 			}
 		}
 	}
-	for of := range workers {
-		if !wanted[of] {
-			p.end = append(p.end, of)
+	for k := range workers {
+		if !wanted[k] {
+			p.end = append(p.end, k)
 		}
 	}
 	p.status, p.changed = podprobe.Report(n, results)
@@ -112,23 +112,23 @@ func plan(n *appsv1alpha1.NodePodProbe, pods map[types.UID]*corev1.Pod, workers 
 
 // probe returns what is known about a probe of a pod (nil means that the status is current), and whether there is a worker for it.
 func (p *planned) probe(
-	pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key, was *appsv1alpha1.ContainerProbeState, workers map[key]progress, now time.Time,
-) (is *podprobe.Result, runs bool) {
+	pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, k key, before *appsv1alpha1.ContainerProbeState, workers map[key]progress, now time.Time,
+) (current *podprobe.Result, runs bool) {
 	st := inplace.Status(pod, c.ContainerName)
-	j, invalid := jobOf(pod, c, of)
+	j, invalid := jobOf(pod, c, k)
 	switch {
 	case invalid != "":
-		return unless(was, appsv1alpha1.ProbeUnknown, invalid, now), false
+		return unless(before, appsv1alpha1.ProbeUnknown, invalid, now), false
 	case st == nil || st.ContainerID == "":
 		return nil, false // The container was not started yet.
 	case st.State.Running == nil:
 		// Not the current time, at which the next container may already run.
-		return unless(was, appsv1alpha1.ProbeFailed, fmt.Sprintf("container %s does not run", c.ContainerName), ended(st, now)), false
+		return unless(before, appsv1alpha1.ProbeFailed, fmt.Sprintf("container %s isn't running", c.ContainerName), ended(st, now)), false
 	case j == nil:
 		return nil, false // The pod has no address yet.
 	}
 	j.id, j.started = st.ContainerID, st.State.Running.StartedAt.Time
-	w, known := workers[of]
+	w, known := workers[k]
 	switch {
 	case known && w.same(j):
 		return &w.Result, true
@@ -136,32 +136,32 @@ func (p *planned) probe(
 		// Results for the container stay until the new worker has one.
 		p.begin = append(p.begin, progress{*j, w.Result})
 		return &w.Result, true
-	case !known && was != nil && was.State != appsv1alpha1.ProbeUnknown && was.LastProbeTime.After(j.started):
-		p.begin = append(p.begin, progress{*j, podprobe.Result{State: was.State, Message: was.Message, At: was.LastProbeTime.Time}})
+	case !known && before != nil && before.State != appsv1alpha1.ProbeUnknown && before.LastProbeTime.After(j.started):
+		p.begin = append(p.begin, progress{*j, podprobe.Result{State: before.State, Message: before.Message, At: before.LastProbeTime.Time}})
 		return nil, true
 	}
-	is = &podprobe.Result{State: appsv1alpha1.ProbeUnknown, At: now}
-	p.begin = append(p.begin, progress{*j, *is})
-	return is, true
+	current = &podprobe.Result{State: appsv1alpha1.ProbeUnknown, At: now}
+	p.begin = append(p.begin, progress{*j, *current})
+	return current, true
 }
 
-// early reports whether it is too early to write a result, because only its message is new and another message was written a moment ago.
-func (p *planned) early(was *appsv1alpha1.ContainerProbeState, is *podprobe.Result, now time.Time) bool {
-	if was == nil || was.State != is.State || was.Message == podprobe.Message(is.Message) {
+// tooEarly reports whether it is too early to write a result, because only its message is new and another message was written a moment ago.
+func (p *planned) tooEarly(before *appsv1alpha1.ContainerProbeState, result *podprobe.Result, now time.Time) bool {
+	if before == nil || before.State != result.State || before.Message == podprobe.Message(result.Message) {
 		return false
 	}
-	left := was.LastProbeTime.Add(messageInterval).Sub(now)
-	first := is.State == appsv1alpha1.ProbeUnknown && was.Message == ""
+	left := before.LastProbeTime.Add(messageInterval).Sub(now)
+	first := result.State == appsv1alpha1.ProbeUnknown && before.Message == ""
 	if first || left <= 0 || left > messageInterval {
 		return false
 	}
-	p.recheck = report.Sooner(p.recheck, left)
+	p.recheck = timing.Sooner(p.recheck, left)
 	return true
 }
 
 // unless returns a result that no worker has found; nil if the status already has it.
-func unless(was *appsv1alpha1.ContainerProbeState, state appsv1alpha1.ProbeState, message string, at time.Time) *podprobe.Result {
-	if was != nil && was.State == state && was.Message == podprobe.Message(message) {
+func unless(before *appsv1alpha1.ContainerProbeState, state appsv1alpha1.ProbeState, message string, at time.Time) *podprobe.Result {
+	if before != nil && before.State == state && before.Message == podprobe.Message(message) {
 		return nil
 	}
 	return &podprobe.Result{State: state, Message: message, At: at}
@@ -179,12 +179,12 @@ func ended(st *corev1.ContainerStatus, now time.Time) time.Time {
 
 // jobOf returns the job for a worker, without the container's ID; nil if the pod has no address yet. invalid is why the probe can't run at
 // all.
-func jobOf(pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key) (j *job, invalid string) {
+func jobOf(pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, k key) (j *job, invalid string) {
 	container := inplace.Container(&pod.Spec, c.ContainerName)
 	if container == nil {
-		return nil, fmt.Sprintf("the pod has no container %s that keeps running", c.ContainerName)
+		return nil, "the pod has no long-running container " + c.ContainerName
 	}
-	j = &job{Key: of, namespace: pod.Namespace, podName: pod.Name, container: c.ContainerName}
+	j = &job{Key: k, namespace: pod.Namespace, podName: pod.Name, container: c.ContainerName}
 	c.Probe.DeepCopyInto(&j.probe)
 	var port intstr.IntOrString
 	var field, host string
@@ -193,7 +193,7 @@ func jobOf(pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key) (j *job, inv
 	if h.Exec != nil {
 		handlers++
 		if len(h.Exec.Command) == 0 {
-			return nil, "exec.command is empty: give the command and its arguments"
+			return nil, "exec.command is empty: set the command and its arguments"
 		}
 	}
 	if h.HTTPGet != nil {
@@ -202,7 +202,7 @@ func jobOf(pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key) (j *job, inv
 		switch h.HTTPGet.Scheme {
 		case "", corev1.URISchemeHTTP, corev1.URISchemeHTTPS:
 		default:
-			return nil, fmt.Sprintf("httpGet.scheme is %q: give HTTP or HTTPS", h.HTTPGet.Scheme)
+			return nil, fmt.Sprintf("httpGet.scheme is %q: must be HTTP or HTTPS", h.HTTPGet.Scheme)
 		}
 	}
 	if h.TCPSocket != nil {
@@ -217,15 +217,16 @@ func jobOf(pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key) (j *job, inv
 	case handlers == 0:
 		return nil, noHandler
 	case handlers > 1:
-		return nil, "the probe has more than one of exec, httpGet, tcpSocket and grpc: give one"
+		return nil, "the probe has more than one of exec, httpGet, tcpSocket and grpc: set only one"
 	case h.Exec != nil:
 		return j, ""
 	case host != "":
-		return nil, fmt.Sprintf("%s.host is %q: leave it empty, because it is the pod that is probed", field, host)
+		return nil, fmt.Sprintf("%s.host is %q: leave it empty, because only the pod can be probed", field, host)
 	}
 	number, ok := portOf(container, port)
 	if !ok {
-		return nil, fmt.Sprintf("%s.port is %q: give a number from 1 to 65535, or the name of a port of container %s", field, port.String(), c.ContainerName)
+		return nil, fmt.Sprintf("%s.port is %q: must be a number from 1 to 65535 or the name of a port of container %s",
+			field, port.String(), c.ContainerName)
 	}
 	if pod.Status.PodIP == "" {
 		return nil, ""
@@ -233,7 +234,7 @@ func jobOf(pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key) (j *job, inv
 	// The status of a pod must not direct us to something that listens only on the node.
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
 	if err != nil || !ip.IsGlobalUnicast() {
-		return nil, fmt.Sprintf("the pod's IP address is %q, which is none that can be probed", pod.Status.PodIP)
+		return nil, fmt.Sprintf("the pod's IP address %q can't be probed", pod.Status.PodIP)
 	}
 	j.address = netip.AddrPortFrom(ip, number).String()
 	return j, ""

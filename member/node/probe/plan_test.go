@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 )
 
 const (
@@ -71,10 +71,10 @@ func web() *corev1.Pod {
 
 // at returns a worker for the first probe.
 func at(n *appsv1alpha1.NodePodProbe, pod *corev1.Pod, r podprobe.Result) map[key]progress {
-	of := key{Pod: "u1", Name: "m#a"}
-	j, _ := jobOf(pod, &n.Spec.PodProbes[0].Probes[0], of)
+	k := key{Pod: "u1", Name: "m#a"}
+	j, _ := jobOf(pod, &n.Spec.PodProbes[0].Probes[0], k)
 	j.id, j.started = pod.Status.ContainerStatuses[0].ContainerID, pod.Status.ContainerStatuses[0].State.Running.StartedAt.Time
-	return map[key]progress{of: {*j, r}}
+	return map[key]progress{k: {*j, r}}
 }
 
 func TestPlan(t *testing.T) {
@@ -111,15 +111,15 @@ func TestPlan(t *testing.T) {
 		recheck time.Duration
 	}{
 		{
-			name: "a container that runs is probed", want: &state{unknown, "", 30}, changed: true, begins: new(found(unknown, "", after(30))),
+			name: "a running container is probed", want: &state{unknown, "", 30}, changed: true, begins: new(found(unknown, "", after(30))),
 		},
 		{
-			name:   "what a worker has found is reported",
+			name:   "a worker's result is reported",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, unknown, "", after(1)) }, worker: new(found(success, "ok", after(29))),
 			want: &state{success, "ok", 29}, changed: true,
 		},
 		{
-			name:   "and once",
+			name:   "a result is reported once",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, success, "ok", after(3)) }, worker: new(found(success, "ok", after(29))),
 			want: &state{success, "ok", 3},
 		},
@@ -129,7 +129,7 @@ func TestPlan(t *testing.T) {
 			want: &state{success, "2", 3}, changed: true,
 		},
 		{
-			name:   "but not soon after the one before",
+			name:   "another message soon after the last report waits",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, success, "1", after(24)) }, worker: new(found(success, "2", after(29))),
 			want: &state{success, "1", 24}, recheck: 4 * time.Second,
 		},
@@ -139,54 +139,54 @@ func TestPlan(t *testing.T) {
 			want: &state{success, "2", 3600}, changed: true,
 		},
 		{
-			name:   "a daemon that was restarted goes on from the status",
+			name:   "a restarted daemon continues from the status",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, failure, "no", after(3)) },
 			want:   &state{failure, "no", 3}, begins: new(found(failure, "no", after(3))),
 		},
 		{
-			name:   "unless the container was restarted meanwhile",
+			name:   "a restarted daemon starts over if the container was restarted meanwhile",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, success, "ok", after(3)) }, pod: again,
 			want: &state{unknown, "", 30}, changed: true, begins: new(found(unknown, "", after(30))),
 		},
 		{
-			name:   "a restarted container begins anew",
+			name:   "a restarted container starts over",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, success, "ok", after(25)) }, worker: new(found(success, "ok", after(25))), pod: again,
 			want: &state{unknown, "", 30}, changed: true, begins: new(found(unknown, "", after(30))),
 		},
 		{
-			name:   "one that does not run has failed, and is not probed",
+			name:   "a container that does not run has failed and is not probed",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, success, "ok", after(3)) }, worker: new(found(success, "ok", after(3))), pod: ends,
-			want: &state{failure, "container app does not run", 20}, changed: true, ends: true,
+			want: &state{failure, "container app isn't running", 20}, changed: true, ends: true,
 		},
 		{
-			name:   "which is said once",
-			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, failure, "container app does not run", after(20)) }, pod: ends,
-			want: &state{failure, "container app does not run", 20},
+			name:   "a container that does not run is reported once",
+			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, failure, "container app isn't running", after(20)) }, pod: ends,
+			want: &state{failure, "container app isn't running", 20},
 		},
 		{
-			name:   "and is nothing that was found of the next one",
-			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, failure, "container app does not run", after(20)) }, pod: again,
+			name:   "the failure of a container that did not run is not the next one's result",
+			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, failure, "container app isn't running", after(20)) }, pod: again,
 			want: &state{unknown, "", 30}, changed: true, begins: new(found(unknown, "", after(30))),
 		},
 		{
-			name: "one that was not started yet has no result",
+			name: "a container that was not started yet has no result",
 			pod: func(p *corev1.Pod) {
 				p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}
 			},
 		},
-		{name: "nor one of a pod without a status", pod: func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }},
+		{name: "a pod without a status has no result", pod: func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }},
 		{
-			name:   "of a pod that the cache does not have nothing is lost",
+			name:   "results of a pod that the cache lacks are kept",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, success, "ok", after(3)) }, worker: new(found(success, "ok", after(3))), gone: true,
 			want: &state{success, "ok", 3}, ends: true,
 		},
 		{
-			name:   "a probe that is not in the spec any more ends, and so does its result",
+			name:   "a probe that is no longer in the spec ends and loses its result",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, success, "ok", after(3)) }, worker: new(found(success, "ok", after(3))),
 			spec: func(n *appsv1alpha1.NodePodProbe) { n.Spec.PodProbes[0].Probes = nil }, changed: true, ends: true,
 		},
 		{
-			name:   "another spec begins anew, and keeps the result of the container",
+			name:   "a changed spec starts over and keeps the container's result",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, success, "ok", after(3)) }, worker: new(found(success, "ok", after(3))),
 			spec: func(n *appsv1alpha1.NodePodProbe) {
 				n.Spec.PodProbes[0].Probes[0].Probe.Exec.Command = []string{"other"}
@@ -194,13 +194,13 @@ func TestPlan(t *testing.T) {
 			want: &state{success, "ok", 3}, begins: new(found(success, "ok", after(3))),
 		},
 		{
-			name:   "what can't be run says why",
+			name:   "an invalid probe is reported with the reason",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, success, "ok", after(3)) }, worker: new(found(success, "ok", after(3))),
 			spec: func(n *appsv1alpha1.NodePodProbe) { n.Spec.PodProbes[0].Probes[0].Probe.Exec = nil },
 			want: &state{unknown, noHandler, 30}, changed: true, ends: true,
 		},
 		{
-			name:   "and not any more when it can",
+			name:   "no longer, once it can be run",
 			status: func(n *appsv1alpha1.NodePodProbe) { stored(n, unknown, noHandler, after(3)) },
 			want:   &state{unknown, "", 3}, changed: true, begins: new(found(unknown, "", after(30))),
 		},
@@ -236,8 +236,8 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, tc.changed, p.changed)
 			require.Equal(t, tc.recheck, p.recheck)
 			var got *state
-			if is := podprobe.State(podprobe.Results(&appsv1alpha1.NodePodProbe{Status: p.status}, "u1"), "m#a"); is != nil {
-				got = &state{is.State, is.Message, is.LastTransitionTime.Sub(noon).Seconds()}
+			if current := podprobe.State(podprobe.Results(&appsv1alpha1.NodePodProbe{Status: p.status}, "u1"), "m#a"); current != nil {
+				got = &state{current.State, current.Message, current.LastTransitionTime.Sub(noon).Seconds()}
 			}
 			require.Equal(t, tc.want, got)
 			require.Equal(t, tc.ends, len(p.end) == 1)
@@ -302,20 +302,20 @@ func TestJobOf(t *testing.T) {
 		{name: "a number as text", handler: get(corev1.HTTPGetAction{Port: intstr.FromString("81")}), address: "10.0.0.1:81"},
 		{name: "IPv6", handler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 90}}, ip: "fd00::1", address: "[fd00::1]:90"},
 		{name: "an init container that keeps running", handler: tcp(number, ""), container: "side", address: "10.0.0.1:80"},
-		{name: "no init container that ends", handler: tcp(number, ""), container: "init", invalid: "the pod has no container init that keeps running"},
-		{name: "no container of another pod", handler: tcp(number, ""), container: "db", invalid: "the pod has no container db that keeps running"},
-		{name: "no unknown name", handler: tcp(intstr.FromString("admin"), ""), invalid: `tcpSocket.port is "admin": give a number from 1 to 65535, or the name of a port of container app`},
-		{name: "no number that is no port", handler: get(corev1.HTTPGetAction{Port: intstr.FromInt32(70000)}), invalid: `httpGet.port is "70000"`},
-		{name: "nor a negative one", handler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: -1}}, invalid: `grpc.port is "-1"`},
-		{name: "no other host", handler: tcp(number, "10.0.0.2"), invalid: `tcpSocket.host is "10.0.0.2": leave it empty`},
-		{name: "also of a request", handler: get(corev1.HTTPGetAction{Port: number, Host: "db"}), invalid: `httpGet.host is "db": leave it empty`},
-		{name: "no other scheme", handler: get(corev1.HTTPGetAction{Port: number, Scheme: "FTP"}), invalid: `httpGet.scheme is "FTP": give HTTP or HTTPS`},
-		{name: "not the node itself", handler: tcp(number, ""), ip: "127.0.0.1", invalid: `the pod's IP address is "127.0.0.1"`},
-		{name: "nor its metadata", handler: tcp(number, ""), ip: "169.254.169.254", invalid: `the pod's IP address is "169.254.169.254"`},
-		{name: "nor what is no address", handler: tcp(number, ""), ip: "db", invalid: `the pod's IP address is "db"`},
-		{name: "no empty command", handler: command().ProbeHandler, invalid: "exec.command is empty"},
-		{name: "not nothing", invalid: noHandler},
-		{name: "not two", handler: corev1.ProbeHandler{Exec: command("x").Exec, GRPC: &corev1.GRPCAction{Port: 90}}, invalid: "more than one of exec"},
+		{name: "not an init container that ends", handler: tcp(number, ""), container: "init", invalid: "the pod has no long-running container init"},
+		{name: "not a container of another pod", handler: tcp(number, ""), container: "db", invalid: "the pod has no long-running container db"},
+		{name: "not an unknown port name", handler: tcp(intstr.FromString("admin"), ""), invalid: `tcpSocket.port is "admin": must be a number from 1 to 65535 or the name of a port of container app`},
+		{name: "not an invalid port number", handler: get(corev1.HTTPGetAction{Port: intstr.FromInt32(70000)}), invalid: `httpGet.port is "70000"`},
+		{name: "not a negative port number", handler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: -1}}, invalid: `grpc.port is "-1"`},
+		{name: "not another host", handler: tcp(number, "10.0.0.2"), invalid: `tcpSocket.host is "10.0.0.2": leave it empty`},
+		{name: "not another host of a request", handler: get(corev1.HTTPGetAction{Port: number, Host: "db"}), invalid: `httpGet.host is "db": leave it empty`},
+		{name: "not another scheme", handler: get(corev1.HTTPGetAction{Port: number, Scheme: "FTP"}), invalid: `httpGet.scheme is "FTP": must be HTTP or HTTPS`},
+		{name: "not the node itself", handler: tcp(number, ""), ip: "127.0.0.1", invalid: `the pod's IP address "127.0.0.1"`},
+		{name: "not the metadata service", handler: tcp(number, ""), ip: "169.254.169.254", invalid: `the pod's IP address "169.254.169.254"`},
+		{name: "not an invalid address", handler: tcp(number, ""), ip: "db", invalid: `the pod's IP address "db"`},
+		{name: "not an empty command", handler: command().ProbeHandler, invalid: "exec.command is empty"},
+		{name: "not a probe without a handler", invalid: noHandler},
+		{name: "not two handlers", handler: corev1.ProbeHandler{Exec: command("x").Exec, GRPC: &corev1.GRPCAction{Port: 90}}, invalid: "more than one of exec"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -370,7 +370,7 @@ func FuzzPlan(f *testing.F) {
 		}
 		n.Status = p.status
 		p = plan(n, pods, workers, after(60))
-		require.Empty(t, p.begin, "what is done goes on")
+		require.Empty(t, p.begin, "finished workers continue")
 		require.Empty(t, p.end)
 	})
 }

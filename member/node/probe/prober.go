@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 )
 
 const (
@@ -85,7 +85,7 @@ func within(next *http.Request, before []*http.Request) error {
 	case next.URL.Hostname() != before[0].URL.Hostname():
 		return http.ErrUseLastResponse
 	case len(before) >= maxRedirects:
-		return fmt.Errorf("%d redirects, which are not followed further", len(before))
+		return fmt.Errorf("stopped after %d redirects", len(before))
 	}
 	return nil
 }
@@ -112,24 +112,24 @@ func (p *prober) exec(ctx context.Context, j *job, h *corev1.ExecAction) (attemp
 	if err != nil {
 		return attempt{}, err
 	}
-	switch is, err := runtime.Container(ctx, id, nil); {
+	switch found, err := runtime.Container(ctx, id, nil); {
 	case err != nil:
 		return attempt{}, err
-	case is.Name != j.container || is.PodUID != j.Pod:
-		return attempt{}, fmt.Errorf("container %s is not container %s of the pod, by the runtime", id, j.container)
+	case found.Name != j.container || found.PodUID != j.Pod:
+		return attempt{}, fmt.Errorf("according to the runtime, container %s is not container %s of the pod", id, j.container)
 	}
 	limit := timeout(&j.probe)
 	out, err := runtime.Run(ctx, id, h.Command, limit)
 	text := string(out.Text[:min(len(out.Text), maxBody)])
 	switch {
 	case errors.Is(err, cri.ErrTimeout):
-		return failed("the command did not end within %s, and was killed", limit), nil
+		return failed("the command did not finish within %s and was killed", limit), nil
 	case errors.Is(err, cri.ErrOutput):
 		return failed("%v", cri.ErrOutput), nil
 	case err != nil:
 		return attempt{}, err
 	case out.Code != 0:
-		return failed("%s", cmp.Or(text, fmt.Sprintf("the command ended with code %d", out.Code))), nil
+		return failed("%s", cmp.Or(text, fmt.Sprintf("the command exited with code %d", out.Code))), nil
 	default:
 		return succeeded(text), nil
 	}
@@ -164,7 +164,7 @@ func (p *prober) get(ctx context.Context, j *job, h *corev1.HTTPGetAction) (atte
 	case a.StatusCode < http.StatusOK || a.StatusCode >= http.StatusBadRequest:
 		return failed("HTTP status %s", a.Status), nil
 	case a.StatusCode >= http.StatusMultipleChoices:
-		return succeeded(fmt.Sprintf("HTTP status %s, which is not followed to %s", a.Status, a.Header.Get("Location"))), nil
+		return succeeded(fmt.Sprintf("HTTP status %s, redirect to %s not followed", a.Status, a.Header.Get("Location"))), nil
 	}
 	return succeeded(string(body)), nil
 }
@@ -173,7 +173,7 @@ func (p *prober) get(ctx context.Context, j *job, h *corev1.HTTPGetAction) (atte
 func request(ctx context.Context, address string, h *corev1.HTTPGetAction) (*http.Request, error) {
 	u, err := url.Parse("/" + strings.TrimLeft(h.Path, "/"))
 	if err != nil {
-		return nil, fmt.Errorf("read httpGet.path: %w", err)
+		return nil, fmt.Errorf("parse httpGet.path: %w", err)
 	}
 	u.Scheme, u.Host = "http", address
 	if h.Scheme == corev1.URISchemeHTTPS {
@@ -181,7 +181,7 @@ func request(ctx context.Context, address string, h *corev1.HTTPGetAction) (*htt
 	}
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("make the request of httpGet: %w", err)
+		return nil, fmt.Errorf("create the httpGet request: %w", err)
 	}
 	for _, x := range h.HTTPHeaders {
 		q.Header.Add(x.Name, x.Value)
@@ -218,17 +218,17 @@ func (p *prober) check(ctx context.Context, j *job, h *corev1.GRPCAction) (attem
 		service = *h.Service
 	}
 	a, err := healthv1.NewHealthClient(c).Check(ctx, &healthv1.HealthCheckRequest{Service: service}, grpc.MaxCallRecvMsgSize(maxBody))
-	switch is := status.Convert(err); {
+	switch st := status.Convert(err); {
 	case err == nil && a.GetStatus() == healthv1.HealthCheckResponse_SERVING:
 		return succeeded(""), nil
 	case err == nil:
-		return failed("the service says %s", a.GetStatus()), nil
+		return failed("the service reported %s", a.GetStatus()), nil
 	case ctx.Err() != nil:
 		return failed("%v", why(ctx, err)), nil
-	case is.Code() == codes.Unimplemented:
-		return failed("the server does not serve grpc.health.v1.Health: %s", is.Message()), nil
+	case st.Code() == codes.Unimplemented:
+		return failed("the server doesn't implement grpc.health.v1.Health: %s", st.Message()), nil
 	default:
-		return failed("%s: %s", is.Code(), is.Message()), nil
+		return failed("%s: %s", st.Code(), st.Message()), nil
 	}
 }
 

@@ -20,26 +20,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/cri/fake"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/testkit/fakecri"
 )
 
 // runtimes returns the runtimes of a node with a runtime that the kubelet uses.
-func runtimes(tb testing.TB) (*fake.Runtime, *cri.Runtimes) {
+func runtimes(tb testing.TB) (*fakecri.Runtime, *cri.Runtimes) {
 	tb.Helper()
 	dir := tb.TempDir()
-	server, of := fake.Start(tb, filepath.Join(dir, "containerd.sock"), "containerd"), cri.New(dir, "")
-	tb.Cleanup(of.Close)
-	require.NoError(tb, of.Refresh(tb.Context()))
-	return server, of
+	server, client := fakecri.Start(tb, filepath.Join(dir, "containerd.sock"), "containerd"), cri.New(dir, "")
+	tb.Cleanup(client.Close)
+	require.NoError(tb, client.Refresh(tb.Context()))
+	return server, client
 }
 
 func TestExec(t *testing.T) {
 	t.Parallel()
-	server, of := runtimes(t)
-	app, foreign := server.Run(fake.Container{Name: "app", Pod: "u1"}), server.Run(fake.Container{Name: "app", Pod: "u2"})
-	ended := server.Run(fake.Container{Name: "app", Pod: "u1"})
+	server, client := runtimes(t)
+	app, foreign := server.Run(fakecri.Container{Name: "app", Pod: "u1"}), server.Run(fakecri.Container{Name: "app", Pod: "u2"})
+	ended := server.Run(fakecri.Container{Name: "app", Pod: "u1"})
 	server.End(strings.TrimPrefix(ended, "containerd://"))
 	server.Commands(func(_ string, cmd []string) (*criv1.ExecSyncResponse, error) {
 		switch cmd[0] {
@@ -65,22 +65,22 @@ func TestExec(t *testing.T) {
 		want    attempt
 		err     string
 	}{
-		{"success has what the command prints, as it is", app, "idle", attempt{true, "1\n"}, ""},
-		{"and so has a failure", app, "busy", attempt{false, "busy"}, ""},
-		{"which says at least the code", app, "mute", attempt{false, "the command ended with code 3"}, ""},
-		{"a command that hangs is killed by the runtime", app, "hang", attempt{false, "the command did not end within 1s, and was killed"}, ""},
-		{"what it prints is made fit", app, "binary", attempt{true, "\uFFFD" + strings.Repeat("é", 510)}, ""},
-		{"too much is a failure", app, "loud", attempt{false, "the command wrote more than 1 MiB"}, ""},
-		{"a program that is not there says nothing about the container", app, "nope", attempt{}, "executable file not found"},
-		{"nor does a container that has ended", ended, "idle", attempt{}, "container is not running"},
-		{"nor one that is gone", "containerd://x", "idle", attempt{}, "container not found"},
-		{"nor a runtime that does not answer", "cri-o://x", "idle", attempt{}, "no container runtime"},
+		{"a success has the output of the command", app, "idle", attempt{true, "1\n"}, ""},
+		{"a failure has the output of the command", app, "busy", attempt{false, "busy"}, ""},
+		{"a failure without output has the exit code", app, "mute", attempt{false, "the command exited with code 3"}, ""},
+		{"a command that hangs is killed by the runtime", app, "hang", attempt{false, "the command did not finish within 1s and was killed"}, ""},
+		{"output is sanitized and truncated", app, "binary", attempt{true, "\uFFFD" + strings.Repeat("é", 510)}, ""},
+		{"too much output is a failure", app, "loud", attempt{false, "the command wrote more than 1 MiB"}, ""},
+		{"a missing program is no result", app, "nope", attempt{}, "executable file not found"},
+		{"a container that has ended is no result", ended, "idle", attempt{}, "container is not running"},
+		{"a container that is gone is no result", "containerd://x", "idle", attempt{}, "container not found"},
+		{"a runtime that does not answer is no result", "cri-o://x", "idle", attempt{}, "no container runtime"},
 		{"nothing is run in the container of another pod", foreign, "idle", attempt{}, "is not container app of the pod"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			j := &job{Key: key{Pod: "u1", Name: "m#a"}, container: "app", id: tc.id, probe: command(tc.command)}
-			got, err := newProber(of).probe(t.Context(), j)
+			got, err := newProber(client).probe(t.Context(), j)
 			require.Equal(t, tc.want, got)
 			if tc.err == "" {
 				require.NoError(t, err)
@@ -148,9 +148,9 @@ func TestHTTPGet(t *testing.T) {
 		{"a path may have no slash, or too many", "//ok", attempt{true, "fine"}},
 		{"503 is a failure", "/down", attempt{false, "HTTP status 503 Service Unavailable"}},
 		{"a redirect within the pod is followed", "/within", attempt{true, "fine"}},
-		{"one to elsewhere is not, and is success", "/away", attempt{true, "HTTP status 302 Found, which is not followed to http://elsewhere.example/x"}},
-		{"one without an end is a failure", "/round", attempt{false, `Get "/round": 10 redirects, which are not followed further`}},
-		{"a message is short", "/large", attempt{true, strings.Repeat("a", podprobe.MaxMessage)}},
+		{"a redirect to another host is not followed, and is a success", "/away", attempt{true, "HTTP status 302 Found, redirect to http://elsewhere.example/x not followed"}},
+		{"an endless redirect is a failure", "/round", attempt{false, `Get "/round": stopped after 10 redirects`}},
+		{"a message is truncated", "/large", attempt{true, strings.Repeat("a", podprobe.MaxMessage)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +167,7 @@ func TestHTTPGet(t *testing.T) {
 	require.False(t, got.success)
 	require.Contains(t, got.message, "server gave HTTP response to HTTPS client")
 	_, err = get(t.Context(), plain, corev1.HTTPGetAction{Path: "/%zz"})
-	require.ErrorContains(t, err, "read httpGet.path")
+	require.ErrorContains(t, err, "parse httpGet.path")
 }
 
 func TestHeadersOfHTTPGet(t *testing.T) {
@@ -246,10 +246,10 @@ func TestGRPC(t *testing.T) {
 		want    attempt
 	}{
 		{"the server serves", up, nil, attempt{success: true}},
-		{"an empty name is the server", up, new(""), attempt{success: true}},
-		{"a service does not", up, new("down"), attempt{false, "the service says NOT_SERVING"}},
-		{"a service that is not there", up, new("x"), attempt{false, "NotFound: unknown service"}},
-		{"a server without the protocol", bare, nil, attempt{false, "the server does not serve grpc.health.v1.Health: unknown service grpc.health.v1.Health"}},
+		{"an empty name means the server", up, new(""), attempt{success: true}},
+		{"a service does not serve", up, new("down"), attempt{false, "the service reported NOT_SERVING"}},
+		{"an unknown service", up, new("x"), attempt{false, "NotFound: unknown service"}},
+		{"a server without the protocol", bare, nil, attempt{false, "the server doesn't implement grpc.health.v1.Health: unknown service grpc.health.v1.Health"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -288,8 +288,8 @@ func TestAnAttemptEndsWithItsTime(t *testing.T) {
 
 // FuzzExec: whatever a command prints, and however it ends, the result can be stored.
 func FuzzExec(f *testing.F) {
-	server, of := runtimes(f)
-	id := server.Run(fake.Container{Name: "app", Pod: "u1"})
+	server, client := runtimes(f)
+	id := server.Run(fakecri.Container{Name: "app", Pod: "u1"})
 	f.Add([]byte("ok"), []byte(nil), int32(0), "")
 	f.Add([]byte("\xff\x00"), []byte(strings.Repeat("é", 1000)), int32(-1), "")
 	f.Add([]byte(nil), []byte(nil), int32(0), "\xff no \x00 such \uFFFD")
@@ -300,7 +300,7 @@ func FuzzExec(f *testing.F) {
 			}
 			return &criv1.ExecSyncResponse{Stdout: out, Stderr: errs, ExitCode: code}, nil
 		})
-		got, err := newProber(of).probe(t.Context(), &job{Key: key{Pod: "u1"}, container: "app", id: id, probe: command("x")})
+		got, err := newProber(client).probe(t.Context(), &job{Key: key{Pod: "u1"}, container: "app", id: id, probe: command("x")})
 		require.Equal(t, why != "", err != nil)
 		require.True(t, utf8.ValidString(got.message))
 		require.LessOrEqual(t, len(got.message), podprobe.MaxMessage)

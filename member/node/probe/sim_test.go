@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -46,20 +46,20 @@ func (f finding) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	f.workers.began = false
 	result, err := f.Reconciler.Reconcile(ctx, req)
 	if err == nil && f.workers.began {
-		result.RequeueAfter = report.Sooner(result.RequeueAfter, time.Millisecond)
+		result.RequeueAfter = timing.Sooner(result.RequeueAfter, time.Millisecond)
 	}
 	return result, err
 }
 
 func (p *paper) begin(_ context.Context, w progress) { p.all[w.Key], p.began = w, true }
 
-func (p *paper) end(of []key) {
-	for _, k := range of {
+func (p *paper) end(keys []key) {
+	for _, k := range keys {
 		delete(p.all, k)
 	}
 }
 
-func (p *paper) now() map[key]progress {
+func (p *paper) States() map[key]progress {
 	out := map[key]progress{}
 	for k, w := range p.all {
 		pod := &corev1.Pod{}
@@ -116,7 +116,7 @@ func simulated(tb testing.TB) sim.Kind {
 			},
 		},
 		Rules: []sim.Rule{
-			{Name: "what was found of a container is not forgotten", Write: remembers},
+			{Name: "results of a container are not lost", Write: remembers},
 			{Name: "only the status is written", Write: onlyStatus},
 		},
 		Summary: end,
@@ -150,17 +150,17 @@ func remembers(w *sim.World, c sim.Change) error {
 	if !c.ByController() || c.Late || c.Before == nil || c.After == nil {
 		return nil
 	}
-	is := states(c.After)
-	for of, was := range states(c.Before) {
-		now, stays := is[of]
-		pod := podOf(w, of.Pod)
-		if pod == nil || !stays || was.State == unknown || now.State != unknown {
+	current := states(c.After)
+	for k, before := range states(c.Before) {
+		now, stays := current[k]
+		pod := podOf(w, k.Pod)
+		if pod == nil || !stays || before.State == unknown || now.State != unknown {
 			continue
 		}
 		if !slices.ContainsFunc(pod.Status.ContainerStatuses, func(st corev1.ContainerStatus) bool {
-			return st.State.Running != nil && !st.State.Running.StartedAt.Time.Before(was.LastProbeTime.Time)
+			return st.State.Running != nil && !st.State.Running.StartedAt.Time.Before(before.LastProbeTime.Time)
 		}) {
-			return fmt.Errorf("%s forgets that %s was %s", c.Request, of.Name, was.State)
+			return fmt.Errorf("%s forgets that %s was %s", c.Request, k.Name, before.State)
 		}
 	}
 	return nil
@@ -177,12 +177,12 @@ func onlyStatus(_ *sim.World, c sim.Change) error {
 func end(w *sim.World) string {
 	var lines []string
 	for _, n := range sim.All[*appsv1alpha1.NodePodProbe](w) {
-		for of, s := range states(n) {
+		for k, s := range states(n) {
 			name := "a pod of before"
-			if pod := podOf(w, of.Pod); pod != nil {
+			if pod := podOf(w, k.Pod); pod != nil {
 				name = pod.Name
 			}
-			lines = append(lines, fmt.Sprintf("%s %s %s %q", name, of.Name, s.State, s.Message))
+			lines = append(lines, fmt.Sprintf("%s %s %s %q", name, k.Name, s.State, s.Message))
 		}
 	}
 	slices.Sort(lines)
@@ -314,11 +314,11 @@ func TestSimulation(t *testing.T) {
 			},
 		},
 		sim.Scenario{
-			Name: "a pod takes the place of another", Objects: []client.Object{simPod("a"), simPod("b"), probing(both, "m#x")},
+			Name: "a pod replaces another", Objects: []client.Object{simPod("a"), simPod("b"), probing(both, "m#x")},
 			Edits: []sim.Edit{says("a", 1, success), remove(simPod("a")), create(simPod("a")), probe("it is probed", specOf(map[string]int{"a": 4, "b": 2}, "m#x"))},
 		},
 		sim.Scenario{
-			Name: "the NodePodProbe is made anew", Objects: []client.Object{simPod("a"), probing(first, "m#x")},
+			Name: "the NodePodProbe is re-created", Objects: []client.Object{simPod("a"), probing(first, "m#x")},
 			Edits: []sim.Edit{says("a", 1, success), remove(probing(first)), create(probing(first, "m#x"))},
 		},
 		sim.Scenario{
@@ -359,7 +359,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 		}}}}
 	}
 	for name, tc := range map[string]func(sim.Process) faulty{
-		"what was found of a container is not forgotten": func(p sim.Process) faulty {
+		"results of a container are not lost": func(p sim.Process) faulty {
 			state, next := success, unknown
 			return func(ctx context.Context, n *appsv1alpha1.NodePodProbe) error {
 				if err := p.Client.Get(ctx, client.ObjectKeyFromObject(n), n); err != nil {

@@ -18,8 +18,8 @@ const (
 type slots struct {
 	all *semaphore.Weighted
 
-	mu sync.Mutex
-	of map[string]*namespaceSlots
+	mu          sync.Mutex
+	byNamespace map[string]*namespaceSlots
 }
 
 type namespaceSlots struct {
@@ -30,16 +30,16 @@ type namespaceSlots struct {
 }
 
 func newSlots() *slots {
-	return &slots{all: semaphore.NewWeighted(maxExecs), of: map[string]*namespaceSlots{}}
+	return &slots{all: semaphore.NewWeighted(maxExecs), byNamespace: map[string]*namespaceSlots{}}
 }
 
 // take waits for a slot for a namespace, and returns a function that gives it back. An error means that ctx has ended.
 func (s *slots) take(ctx context.Context, namespace string) (func(), error) {
 	s.mu.Lock()
-	own := s.of[namespace]
+	own := s.byNamespace[namespace]
 	if own == nil {
 		own = &namespaceSlots{Weighted: semaphore.NewWeighted(maxExecsOf)}
-		s.of[namespace] = own
+		s.byNamespace[namespace] = own
 	}
 	own.users++
 	s.mu.Unlock()
@@ -47,12 +47,12 @@ func (s *slots) take(ctx context.Context, namespace string) (func(), error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if own.users--; own.users == 0 {
-			delete(s.of, namespace)
+			delete(s.byNamespace, namespace)
 		}
 	}
 	if err := own.Acquire(ctx, 1); err != nil {
 		leave()
-		return nil, err //nolint:wrapcheck // It is that of ctx.
+		return nil, err //nolint:wrapcheck // It is ctx's own error.
 	}
 	if err := s.all.Acquire(ctx, 1); err != nil { // Waiting here holds up only the caller's own namespace.
 		own.Release(1)

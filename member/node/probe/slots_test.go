@@ -40,5 +40,5 @@ func TestAttack24CommandsOfOneNamespaceLeaveRoomForThoseOfOthers(t *testing.T) {
 	for _, release := range held[1:] {
 		release()
 	}
-	require.NotContains(t, s.of, "greedy", "what nobody uses is forgotten")
+	require.NotContains(t, s.byNamespace, "greedy", "an unused entry is removed")
 }

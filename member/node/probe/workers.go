@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/member/node/background"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 )
 
 // spread is the period over which the first attempts of probes without a result are distributed if they would all begin at the same time.
@@ -20,6 +20,8 @@ const spread = 2 * time.Second
 
 // workers are the probes of this process. Each ends with the context that it was started with.
 type workers struct {
+	background.Pool[key, progress]
+
 	// attempt makes one attempt; see prober.
 	attempt func(context.Context, *job) (attempt, error)
 	clock   clock.Clock
@@ -27,75 +29,43 @@ type workers struct {
 	random func(time.Duration) time.Duration
 	// found is called when a result has changed.
 	found func()
-	// cannot is called when a probe could not be run, for the first of consecutive failures.
-	cannot func(*job, error)
+	// reportErrored is called when a probe could not be run, for the first of consecutive failures.
+	reportErrored func(*job, error)
 
 	// execs limits the commands that run at once.
 	execs *slots
-
-	running sync.WaitGroup
-	mu      sync.Mutex
-	all     map[key]*worker
 }
 
+// worker is one probe; update tells others of its progress.
 type worker struct {
 	progress
 
-	cancel context.CancelFunc
-}
-
-// now returns the progress of all workers.
-func (s *workers) now() map[key]progress {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make(map[key]progress, len(s.all))
-	for of, w := range s.all {
-		out[of] = w.progress
-	}
-	return out
+	update func(func(*progress))
 }
 
 // begin starts a worker, replacing the one with the same key.
 func (s *workers) begin(ctx context.Context, p progress) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[key]*worker{}
-	}
-	if was := s.all[p.Key]; was != nil {
-		was.cancel()
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	w := &worker{progress: p, cancel: cancel}
-	s.all[p.Key] = w
-	active.Set(float64(len(s.all)))
-	s.running.Go(func() { s.run(ctx, w) })
+	s.Begin(ctx, p.Key, p, func(ctx context.Context, update func(func(*progress))) { s.run(ctx, &worker{p, update}) })
+	active.Set(float64(s.Len()))
 }
 
 // end stops workers, and attempts under way.
-func (s *workers) end(of []key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range of {
-		if w := s.all[k]; w != nil {
-			w.cancel()
-			delete(s.all, k)
-		}
-	}
-	active.Set(float64(len(s.all)))
+func (s *workers) end(keys []key) {
+	s.End(keys...)
+	active.Set(float64(s.Len()))
 }
 
 // run makes attempts until ctx ends. An attempt that takes longer than the period is followed by the next one immediately.
 func (s *workers) run(ctx context.Context, w *worker) {
 	var row row
 	failing := false
-	for wait := s.first(w); s.pause(ctx, wait); {
-		release, err := s.turn(ctx, &w.job)
+	for wait := s.first(w); background.Pause(ctx, s.clock, wait); {
+		release, err := s.awaitTurn(ctx, &w.job)
 		if err != nil {
 			return
 		}
 		began := s.clock.Now()
-		a, err := s.once(ctx, &w.job)
+		a, err := s.attemptOnce(ctx, &w.job)
 		release()
 		if ctx.Err() != nil {
 			return
@@ -104,7 +74,7 @@ func (s *workers) run(ctx context.Context, w *worker) {
 		switch {
 		case err != nil:
 			if !failing && !errors.Is(err, cri.ErrNoRuntime) { // The keeper reports that once for the node.
-				s.cannot(&w.job, err)
+				s.reportErrored(&w.job, err)
 			}
 			failing = true
 			s.explain(w, err)
@@ -118,8 +88,8 @@ func (s *workers) run(ctx context.Context, w *worker) {
 	}
 }
 
-// turn waits until a command may run, and returns a function to call after it. An error means that ctx has ended.
-func (s *workers) turn(ctx context.Context, j *job) (func(), error) {
+// awaitTurn waits until a command may run, and returns a function to call after it. An error means that ctx has ended.
+func (s *workers) awaitTurn(ctx context.Context, j *job) (func(), error) {
 	if j.probe.Exec == nil {
 		return func() {}, nil
 	}
@@ -139,40 +109,14 @@ func (s *workers) first(w *worker) time.Duration {
 	return s.random(over)
 }
 
-// pause waits, and reports whether it waited the full duration.
-func (s *workers) pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := s.clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// once makes one attempt. The runtime ends a command by killing it; anything else is ended here.
-func (s *workers) once(ctx context.Context, j *job) (attempt, error) {
+// attemptOnce makes one attempt. The runtime ends a command by killing it; anything else is ended here.
+func (s *workers) attemptOnce(ctx context.Context, j *job) (attempt, error) {
 	if j.probe.Exec != nil {
 		return s.attempt(ctx, j)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	limit := timeout(&j.probe)
-	timer := s.clock.NewTimer(limit)
-	defer timer.Stop()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		select {
-		case <-timer.C():
-			cancel(fmt.Errorf("there was no answer within %s", limit))
-		case <-done:
-		}
-	}()
+	ctx, cancel := background.WithTimeout(ctx, s.clock, limit, fmt.Errorf("no response within %s", limit))
+	defer cancel()
 	return s.attempt(ctx, j)
 }
 
@@ -196,9 +140,8 @@ func (s *workers) set(w *worker, state appsv1alpha1.ProbeState, message string) 
 	if w.State == state && w.Message == message {
 		return
 	}
-	s.mu.Lock()
 	w.Result = podprobe.Result{State: state, Message: message, At: s.clock.Now()}
-	s.mu.Unlock()
+	w.update(func(p *progress) { p.Result = w.Result })
 	s.found()
 }
 

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
@@ -43,7 +43,7 @@ func newBench(t *testing.T) *bench {
 	}
 	b.workers = &workers{
 		clock: b.clock, random: func(d time.Duration) time.Duration { return d / 2 }, found: func() { b.changes <- struct{}{} },
-		cannot: func(_ *job, err error) { b.errors <- err }, execs: newSlots(),
+		reportErrored: func(_ *job, err error) { b.errors <- err }, execs: newSlots(),
 		attempt: func(ctx context.Context, j *job) (attempt, error) {
 			b.asked <- j
 			select {
@@ -57,7 +57,7 @@ func newBench(t *testing.T) *bench {
 	b.life, b.stop = context.WithCancel(t.Context())
 	t.Cleanup(func() {
 		b.stop()
-		b.running.Wait()
+		b.Wait()
 	})
 	return b
 }
@@ -75,7 +75,7 @@ func (b *bench) step(d time.Duration, a answer) {
 	b.wait()
 	b.clock.Step(d - time.Second)
 	b.wait()
-	require.Empty(b.t, b.asked, "it is too early")
+	require.Empty(b.t, b.asked, "the attempt is too early")
 	b.clock.Step(time.Second)
 	<-b.asked
 	b.answers <- a
@@ -87,7 +87,7 @@ func (b *bench) wait() {
 	require.Eventually(b.t, b.clock.HasWaiters, testtimeout.Scale(time.Minute), time.Millisecond)
 }
 
-func (b *bench) is() podprobe.Result { return b.now()[key{Pod: "u1", Name: "m#a"}].Result }
+func (b *bench) result() podprobe.Result { return b.States()[key{Pod: "u1", Name: "m#a"}].Result }
 
 func tcp(p corev1.Probe) corev1.Probe {
 	p.TCPSocket = &corev1.TCPSocketAction{}
@@ -104,7 +104,7 @@ func TestAResultIsThatOfSoManyInARow(t *testing.T) {
 	b := newBench(t)
 	b.work(command("x"), podprobe.Result{State: unknown, At: noon})
 	b.end([]key{{Pod: "u1", Name: "m#a"}})
-	b.running.Wait()
+	b.Wait()
 
 	probe := command("x")
 	probe.InitialDelaySeconds, probe.PeriodSeconds, probe.SuccessThreshold, probe.FailureThreshold = 30, 10, 2, 3
@@ -112,21 +112,21 @@ func TestAResultIsThatOfSoManyInARow(t *testing.T) {
 	b.step(30*time.Second, yes)
 	b.step(10*time.Second, no)
 	b.step(10*time.Second, yes)
-	require.Equal(t, unknown, b.is().State, "one in a row is not two")
+	require.Equal(t, unknown, b.result().State, "one success is below the threshold of two")
 	b.step(10*time.Second, yes)
 	<-b.changes
-	require.Equal(t, podprobe.Result{State: success, Message: "ok", At: after(60)}, b.is())
+	require.Equal(t, podprobe.Result{State: success, Message: "ok", At: after(60)}, b.result())
 	b.step(10*time.Second, no)
 	b.step(10*time.Second, no)
-	require.Equal(t, success, b.is().State)
+	require.Equal(t, success, b.result().State)
 	b.step(10*time.Second, no)
 	<-b.changes
-	require.Equal(t, podprobe.Result{State: failure, Message: "no", At: after(90)}, b.is())
+	require.Equal(t, podprobe.Result{State: failure, Message: "no", At: after(90)}, b.result())
 	b.step(10*time.Second, no)
 	b.step(10*time.Second, answer{attempt: attempt{message: "still"}})
 	<-b.changes
-	require.Equal(t, podprobe.Result{State: failure, Message: "still", At: after(110)}, b.is())
-	require.Empty(t, b.changes, "what has not changed is no change")
+	require.Equal(t, podprobe.Result{State: failure, Message: "still", At: after(110)}, b.result())
+	require.Empty(t, b.changes, "an unchanged result is not a change")
 }
 
 func TestNumbersThatAreNotGivenAreOne(t *testing.T) {
@@ -135,10 +135,10 @@ func TestNumbersThatAreNotGivenAreOne(t *testing.T) {
 	b.work(command("x"), podprobe.Result{State: unknown, At: noon})
 	b.step(time.Second, no)
 	<-b.changes
-	require.Equal(t, failure, b.is().State)
+	require.Equal(t, failure, b.result().State)
 	b.step(time.Second, yes)
 	<-b.changes
-	require.Equal(t, success, b.is().State)
+	require.Equal(t, success, b.result().State)
 }
 
 // The daemon is restarted, or a PodProbeMarker selects many running pods.
@@ -148,8 +148,8 @@ func TestProbesOfContainersThatRunAreSpread(t *testing.T) {
 		known podprobe.Result
 		want  time.Duration
 	}{
-		"over their period if a result is known": {podprobe.Result{State: success, At: noon}, 10 * time.Second},
-		"and else over a short time":             {podprobe.Result{State: unknown, At: noon}, spread / 2},
+		"spread over the period if a result is known": {podprobe.Result{State: success, At: noon}, 10 * time.Second},
+		"spread over a short time without a result":   {podprobe.Result{State: unknown, At: noon}, spread / 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,19 +171,19 @@ func TestAProbeThatCannotBeRunLeavesTheState(t *testing.T) {
 	b.step(time.Second, answer{err: broken})
 	<-b.changes
 	require.ErrorIs(t, <-b.errors, broken)
-	require.Equal(t, podprobe.Result{State: unknown, Message: "the probe could not be run: executable file not found", At: after(1)}, b.is(), "people see why")
+	require.Equal(t, podprobe.Result{State: unknown, Message: "the probe could not be run: executable file not found", At: after(1)}, b.result(), "the status has the reason")
 	b.step(time.Second, answer{err: broken})
 	b.step(time.Second, yes)
 	<-b.changes
-	require.Empty(t, b.errors, "it is said once in a row")
+	require.Empty(t, b.errors, "consecutive errors are reported once")
 	b.step(time.Second, answer{err: broken})
 	require.ErrorIs(t, <-b.errors, broken)
 	b.step(time.Second, answer{err: cri.ErrNoRuntime})
 	b.step(time.Second, yes)
 	b.step(time.Second, answer{err: cri.ErrNoRuntime})
 	b.wait()
-	require.Empty(t, b.errors, "the keeper reports that")
-	require.Equal(t, podprobe.Result{State: success, Message: "ok", At: after(3)}, b.is())
+	require.Empty(t, b.errors, "a missing runtime is reported by the keeper")
+	require.Equal(t, podprobe.Result{State: success, Message: "ok", At: after(3)}, b.result())
 	require.Empty(t, b.changes)
 }
 
@@ -198,11 +198,11 @@ func TestAnAttemptThatHangsEndsByItsTimeout(t *testing.T) {
 	b.wait()
 	b.clock.Step(5 * time.Second)
 	<-b.changes
-	require.Equal(t, podprobe.Result{State: failure, Message: "there was no answer within 5s", At: after(6)}, b.is())
+	require.Equal(t, podprobe.Result{State: failure, Message: "no response within 5s", At: after(6)}, b.result())
 	<-b.asked // It is already late.
 	b.answers <- yes
 	<-b.changes
-	require.Equal(t, success, b.is().State)
+	require.Equal(t, success, b.result().State)
 }
 
 func TestAWorkerEnds(t *testing.T) {
@@ -213,8 +213,8 @@ func TestAWorkerEnds(t *testing.T) {
 	b.clock.Step(time.Second)
 	<-b.asked
 	b.end([]key{w.Key, {Pod: "u2"}})
-	b.running.Wait()
-	require.Empty(t, b.now())
+	b.Wait()
+	require.Empty(t, b.States())
 	require.Empty(t, b.changes, "an attempt that was cut off has no result")
 
 	// A worker that replaces it has its own job.
@@ -223,7 +223,7 @@ func TestAWorkerEnds(t *testing.T) {
 	b.wait()
 	b.clock.Step(10 * time.Second)
 	require.Equal(t, "containerd://app-2", (<-b.asked).id)
-	require.Len(t, b.now(), 1)
+	require.Len(t, b.States(), 1)
 }
 
 func TestManyInARowAreCounted(t *testing.T) {

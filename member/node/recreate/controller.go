@@ -17,10 +17,10 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/node/other"
 	"github.com/flotilla-io/flotilla/member/node/stop"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 // A policy of the chart limits writes to requests for pods of the daemon's own node.
@@ -71,8 +71,8 @@ func Setup(mgr ctrl.Manager, node string, s *stop.Stopper) error {
 
 // podOf returns the pod of a request.
 func podOf(_ context.Context, o client.Object) []ctrl.Request {
-	r, is := o.(*request)
-	if !is {
+	r, ok := o.(*request)
+	if !ok {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: r.Spec.PodName}}}
@@ -86,8 +86,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	var all []*request
 	for i := range list.Items {
-		if of := &list.Items[i]; of.Spec.PodName == req.Name && of.Labels[keys.RecreateNode] == r.Node {
-			all = append(all, of)
+		if item := &list.Items[i]; item.Spec.PodName == req.Name && item.Labels[keys.RecreateNode] == r.Node {
+			all = append(all, item)
 		}
 	}
 	if len(all) == 0 {
@@ -101,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	p := plan(pod, all, now)
 	measure.PlanSeconds.Observe(r.Stopper.Clock.Since(now).Seconds())
 	if p.waits != "" {
-		measure.Waits.WithLabelValues(p.waits).Inc()
+		measure.Wait(p.waits)
 	}
 	if p.step != "" {
 		// Another node daemon carries out requests too.
@@ -109,7 +109,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		case err != nil:
 			return ctrl.Result{}, err
 		case pod != "":
-			measure.Waits.WithLabelValues(reasonDaemon).Inc()
+			measure.Wait(reasonDaemon)
 			return ctrl.Result{RequeueAfter: stop.RecheckInterval}, nil
 		}
 	}
@@ -118,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case p.stop != nil:
 		return r.stop(ctx, pod, p)
 	default:
-		measure.Steps.WithLabelValues(p.step, p.reason).Inc()
+		measure.Count(p.step, p.reason, 1)
 		if err := r.write(ctx, p.request, p.status); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -138,7 +138,7 @@ func (r *Reconciler) pod(ctx context.Context, from client.Reader, key types.Name
 	return pod, nil
 }
 
-// stop stops a container, if the apiserver says as well that it has to be stopped: the request may be complete or gone meanwhile.
+// stop stops a container if the apiserver confirms that it has to be stopped: by now the request may be complete or gone.
 func (r *Reconciler) stop(ctx context.Context, pod *corev1.Pod, p planned) (ctrl.Result, error) {
 	live := &request{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(p.request), live); err != nil {
@@ -154,8 +154,8 @@ func (r *Reconciler) stop(ctx context.Context, pod *corev1.Pod, p planned) (ctrl
 	}
 	began, err := r.Stopper.Stop(ctx, pod, *again.stop)
 	if began {
-		measure.Steps.WithLabelValues(p.step, p.reason).Inc()
-		r.Stopper.Events.Record(live, event.Normal(ReasonStopping, action, "stopping container %s of pod %s, restarted %d times before: %s",
+		measure.Count(p.step, p.reason, 1)
+		r.Stopper.Events.Record(live, event.Normal(ReasonStopping, action, "stopping container %s of pod %s (previous restarts: %d): %s",
 			again.stop.Name, pod.Name, inplace.Status(pod, again.stop.Name).RestartCount, again.stop.Why))
 	}
 	switch {
@@ -164,47 +164,47 @@ func (r *Reconciler) stop(ctx context.Context, pod *corev1.Pod, p planned) (ctrl
 		return ctrl.Result{RequeueAfter: stop.RecheckInterval}, nil
 	case errors.Is(err, cri.ErrNoRuntime):
 		// The keeper reports it once for the node.
-		measure.Waits.WithLabelValues(reasonRuntime).Inc()
+		measure.Wait(reasonRuntime)
 		return ctrl.Result{RequeueAfter: stop.RecheckInterval}, nil
-	case ctx.Err() != nil || !r.runs(ctx, pod, *again.stop):
-		return ctrl.Result{}, err // The daemon ends, or the runtime does not answer, or it has ended after all.
+	case ctx.Err() != nil || !r.stillRuns(ctx, pod, *again.stop):
+		return ctrl.Result{}, err // The daemon is stopping, the runtime does not answer, or the container has ended after all.
 	}
 	s := *live.Status.DeepCopy()
 	for i := range s.ContainerRecreateStates {
-		if is := &s.ContainerRecreateStates[i]; is.Name == again.stop.Name {
-			is.Phase, is.IsKilled, is.Message = appsv1beta1.RecreateFailed, false, fmt.Sprintf("the container could not be stopped: %v", err)
+		if state := &s.ContainerRecreateStates[i]; state.Name == again.stop.Name {
+			state.Phase, state.IsKilled, state.Message = appsv1beta1.RecreateFailed, false, fmt.Sprintf("the container could not be stopped: %v", err)
 		}
 	}
 	return ctrl.Result{}, r.write(ctx, live, s)
 }
 
-// runs reports whether the runtime answers that a container runs.
-func (r *Reconciler) runs(ctx context.Context, pod *corev1.Pod, c stop.Container) bool {
+// stillRuns reports whether the runtime answers that a container runs.
+func (r *Reconciler) stillRuns(ctx context.Context, pod *corev1.Pod, c stop.Container) bool {
 	runtime, id, err := r.Stopper.Runtimes.Of(c.ID)
 	if err != nil {
 		return false
 	}
-	is, err := runtime.Container(ctx, id, nil)
-	return err == nil && is.Running && is.PodUID == pod.UID
+	found, err := runtime.Container(ctx, id, nil)
+	return err == nil && found.Running && found.PodUID == pod.UID
 }
 
-// write writes the status for the version that was read, because the manager writes it as well. After a conflict the event of the other
-// write starts the next reconcile.
-func (r *Reconciler) write(ctx context.Context, of *request, s appsv1beta1.ContainerRecreateRequestStatus) error {
-	next := of.DeepCopy()
+// write writes the status at the resourceVersion that was read, because the manager writes it as well. After a conflict the event of the other write
+// starts the next reconcile.
+func (r *Reconciler) write(ctx context.Context, old *request, s appsv1beta1.ContainerRecreateRequestStatus) error {
+	next := old.DeepCopy()
 	next.Status = s
 	recreate.Observe(next, r.Stopper.Clock.Now())
-	err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(of, client.MergeFromWithOptimisticLock{}), fieldOwner)
+	err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}), fieldOwner)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("report on ContainerRecreateRequest %s: %w", client.ObjectKeyFromObject(of), err)
+		return fmt.Errorf("report on ContainerRecreateRequest %s: %w", client.ObjectKeyFromObject(old), err)
 	case !recreate.Done(next):
 	case s.Message != "":
-		r.Stopper.Events.Record(of, event.Warning(ReasonFailed, action, "%s", s.Message))
+		r.Stopper.Events.Record(old, event.Warning(ReasonFailed, action, "%s", s.Message))
 	default:
-		r.Stopper.Events.Record(of, event.Normal(ReasonCompleted, action, "the containers of pod %s were restarted", of.Spec.PodName))
+		r.Stopper.Events.Record(old, event.Normal(ReasonCompleted, action, "the containers of pod %s were restarted", old.Spec.PodName))
 	}
 	return nil
 }

@@ -13,11 +13,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/node/stop"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/seconds"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 // Shorter names.
@@ -65,12 +64,12 @@ func plan(pod *corev1.Pod, all []*request, now time.Time) planned {
 	for _, r := range queue[1:] {
 		if r.Status.Phase == "" {
 			s := *r.Status.DeepCopy()
-			s.Phase, s.Message = appsv1beta1.RecreatePending, fmt.Sprintf("waits for ContainerRecreateRequest %s of the same pod", first.Name)
+			s.Phase, s.Message = appsv1beta1.RecreatePending, fmt.Sprintf("waiting for ContainerRecreateRequest %s of the same pod", first.Name)
 			return planned{step: stepQueue, reason: reasonOther, request: r, status: s}
 		}
 	}
 	if first.Status.Phase != appsv1beta1.RecreateRecreating {
-		return planned{step: stepBegin, reason: reasonAsked, request: first, status: begun(first, now)}
+		return planned{step: stepBegin, reason: reasonAsked, request: first, status: newStatus(first, now)}
 	}
 	return carryOut(pod, first, now)
 }
@@ -83,8 +82,8 @@ func weight(r *request) int {
 	return 1
 }
 
-// begun returns the status of a request that begins.
-func begun(r *request, now time.Time) appsv1beta1.ContainerRecreateRequestStatus {
+// newStatus returns the status of a request that begins.
+func newStatus(r *request, now time.Time) appsv1beta1.ContainerRecreateRequestStatus {
 	s := *r.Status.DeepCopy()
 	s.Phase, s.Message, s.ContainerRecreateStates = appsv1beta1.RecreateRecreating, "", nil
 	for i := range r.Spec.Containers {
@@ -111,25 +110,25 @@ func carryOut(pod *corev1.Pod, r *request, now time.Time) planned {
 	failed, done := "", true
 	for i := range r.Spec.Containers {
 		c := &r.Spec.Containers[i]
-		is, kill, recheck := judge(pod, r, c, strategy, now)
-		p.recheck = report.Sooner(p.recheck, recheck)
+		result, kill, recheck := judge(pod, r, c, strategy, now)
+		p.recheck = timing.Sooner(p.recheck, recheck)
 		if kill != nil && !held {
 			held = true // One at a time.
-			if is.IsKilled {
+			if result.IsKilled {
 				next = kill
 			}
-			is.Phase, is.IsKilled, is.Message = appsv1beta1.RecreateRecreating, true, "the container is stopped"
+			result.Phase, result.IsKilled, result.Message = appsv1beta1.RecreateRecreating, true, "the container is being stopped"
 		}
 		switch {
-		case is.Phase == appsv1beta1.RecreateFailed:
+		case result.Phase == appsv1beta1.RecreateFailed:
 			if failed == "" {
-				failed = fmt.Sprintf("container %s: %s", is.Name, is.Message)
+				failed = fmt.Sprintf("container %s: %s", result.Name, result.Message)
 			}
 			held = held || strategy.FailurePolicy != appsv1beta1.RecreateIgnore
-		case is.Phase != appsv1beta1.RecreateSucceeded:
+		case result.Phase != appsv1beta1.RecreateSucceeded:
 			done, held = false, held || strategy.OrderedRecreate
 		}
-		s.ContainerRecreateStates = append(s.ContainerRecreateStates, is)
+		s.ContainerRecreateStates = append(s.ContainerRecreateStates, result)
 	}
 	if done || failed != "" && strategy.FailurePolicy != appsv1beta1.RecreateIgnore {
 		s.Phase, s.CompletionTime, s.Message = appsv1beta1.RecreateCompleted, new(metav1.NewTime(now).Rfc3339Copy()), failed
@@ -154,7 +153,7 @@ func grace(r *request, s *appsv1beta1.ContainerRecreateRequestStrategy, now time
 	if c == nil || c.Status != metav1.ConditionTrue && c.Reason != recreate.NoReadinessGate {
 		return reasonGrace, 0
 	}
-	if due, left := jobend.Due(&c.LastTransitionTime, s.UnreadyGracePeriodSeconds, now); !due {
+	if due, left := timing.Passed(&c.LastTransitionTime, s.UnreadyGracePeriodSeconds, now); !due {
 		return reasonGrace, left
 	}
 	return "", 0
@@ -163,50 +162,50 @@ func grace(r *request, s *appsv1beta1.ContainerRecreateRequestStrategy, now time
 // judge returns the state of a container, the container to stop if that comes next, and when the passing of time alone changes this.
 func judge(
 	pod *corev1.Pod, r *request, c *appsv1beta1.ContainerRecreateRequestContainer, s *appsv1beta1.ContainerRecreateRequestStrategy, now time.Time,
-) (is state, kill *stop.Container, recheck time.Duration) {
-	is = state{Name: c.Name, Phase: appsv1beta1.RecreatePending}
-	for _, was := range r.Status.ContainerRecreateStates {
-		if was.Name == c.Name {
-			is = was
+) (current state, kill *stop.Container, recheck time.Duration) {
+	current = state{Name: c.Name, Phase: appsv1beta1.RecreatePending}
+	for _, before := range r.Status.ContainerRecreateStates {
+		if before.Name == c.Name {
+			current = before
 		}
 	}
-	if is.Phase == appsv1beta1.RecreateFailed || is.Phase == appsv1beta1.RecreateSucceeded {
-		return is, nil, 0
+	if current.Phase == appsv1beta1.RecreateFailed || current.Phase == appsv1beta1.RecreateSucceeded {
+		return current, nil, 0
 	}
-	of, st := recreate.Container(pod, c.Name), inplace.Status(pod, c.Name)
+	container, st := recreate.Container(pod, c.Name), inplace.Status(pod, c.Name)
 	switch {
-	case of == nil:
-		is.Phase, is.Message = appsv1beta1.RecreateFailed, "the pod has no such container"
+	case container == nil:
+		current.Phase, current.Message = appsv1beta1.RecreateFailed, "the pod has no such container"
 	case st == nil || st.ContainerID == "":
-		is.Message = "the container has not been started"
+		current.Message = "the container hasn't been started"
 	case st.State.Running == nil:
-		if is.Phase, is.Message = appsv1beta1.RecreateRecreating, "the container is to be started"; !starts(of, pod, st) {
-			is.Phase = appsv1beta1.RecreateFailed
-			is.Message = fmt.Sprintf("the container has ended, and its restart policy %s starts it no more", inplace.RestartPolicy(of, pod))
+		if current.Phase, current.Message = appsv1beta1.RecreateRecreating, "the container is about to be started"; !willStart(container, pod, st) {
+			current.Phase = appsv1beta1.RecreateFailed
+			current.Message = fmt.Sprintf("the container has ended, and its restart policy %s doesn't start it again", inplace.RestartPolicy(container, pod))
 		}
-	case old(r, c, s, st):
-		if is.Phase != appsv1beta1.RecreateRecreating {
-			is.Message = ""
+	case needsRestart(r, c, s, st):
+		if current.Phase != appsv1beta1.RecreateRecreating {
+			current.Message = ""
 		}
-		x := stop.Of(pod, of, st.ContainerID, recreate.Cause(r))
+		x := stop.Of(pod, container, st.ContainerID, recreate.Cause(r))
 		if g := s.TerminationGracePeriodSeconds; g != nil {
-			x.Grace = seconds.Duration(*g)
+			x.Grace = timing.Seconds(*g)
 		}
 		kill = &x
 	case !st.Ready:
-		is.Phase, is.Message = appsv1beta1.RecreateRecreating, "the new container is not ready"
+		current.Phase, current.Message = appsv1beta1.RecreateRecreating, "the new container isn't ready"
 	default:
 		if left := st.State.Running.StartedAt.Add(time.Duration(s.MinStartedSeconds) * time.Second).Sub(now); left > 0 {
-			is.Phase, is.Message = appsv1beta1.RecreateRecreating, "the new container has not run for minStartedSeconds"
-			return is, nil, left
+			current.Phase, current.Message = appsv1beta1.RecreateRecreating, "the new container hasn't been running for minStartedSeconds"
+			return current, nil, left
 		}
-		is.Phase, is.Message = appsv1beta1.RecreateSucceeded, ""
+		current.Phase, current.Message = appsv1beta1.RecreateSucceeded, ""
 	}
-	return is, kill, 0
+	return current, kill, 0
 }
 
-// old reports whether a running container is one that the request should restart.
-func old(
+// needsRestart reports whether a running container is one that the request should restart.
+func needsRestart(
 	r *request, c *appsv1beta1.ContainerRecreateRequestContainer, s *appsv1beta1.ContainerRecreateRequestStrategy, st *corev1.ContainerStatus,
 ) bool {
 	if !s.ForceRecreate {
@@ -216,8 +215,8 @@ func old(
 	return began != nil && st.State.Running.StartedAt.Before(&began.LastTransitionTime)
 }
 
-// starts reports whether the kubelet will start a container that is not running.
-func starts(c *corev1.Container, pod *corev1.Pod, st *corev1.ContainerStatus) bool {
+// willStart reports whether the kubelet will start a container that is not running.
+func willStart(c *corev1.Container, pod *corev1.Pod, st *corev1.ContainerStatus) bool {
 	ended, policy := st.State.Terminated, inplace.RestartPolicy(c, pod)
 	return ended == nil || policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && ended.ExitCode != 0
 }

@@ -21,11 +21,11 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/node/stop"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/cri/fake"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
-	"github.com/flotilla-io/flotilla/pkg/seconds"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/fakecri"
 )
 
 const (
@@ -91,7 +91,7 @@ func ask(name string, change ...func(*request)) *request {
 // under makes a request one that began at noon, with states.
 func under(states ...state) func(*request) {
 	return func(r *request) {
-		r.Status = begun(r, noon)
+		r.Status = newStatus(r, noon)
 		for i := range states {
 			states[i].Name = []string{"a", "b"}[i]
 			r.Status.ContainerRecreateStates[i] = states[i]
@@ -106,7 +106,7 @@ func with(change func(*appsv1beta1.ContainerRecreateRequestStrategy)) func(*requ
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	type strategy = appsv1beta1.ContainerRecreateRequestStrategy
-	stopping := state{Phase: recreating, IsKilled: true, Message: "the container is stopped"}
+	stopping := state{Phase: recreating, IsKilled: true, Message: "the container is being stopped"}
 	ordered := with(func(s *strategy) { s.OrderedRecreate = true })
 	graceful := with(func(s *strategy) { s.UnreadyGracePeriodSeconds = new(int64(5)) })
 	endless := with(func(s *strategy) { s.UnreadyGracePeriodSeconds = new(int64(10_000_000_000)) })
@@ -143,7 +143,7 @@ func TestPlan(t *testing.T) {
 		all     []*request
 		pod     func(*corev1.Pod)
 		step    string
-		of      string // the name of the request
+		request string // the name of the request
 		phase   appsv1beta1.ContainerRecreateRequestPhase
 		states  []appsv1beta1.ContainerRecreateRequestPhase
 		stops   string // the ID of the container
@@ -152,92 +152,92 @@ func TestPlan(t *testing.T) {
 		recheck time.Duration
 	}{
 		{name: "without a request nothing happens"},
-		{name: "one begins", all: []*request{ask("x")}, step: stepBegin, of: "x", phase: recreating, states: []appsv1beta1.ContainerRecreateRequestPhase{pending, pending}},
+		{name: "a request begins", all: []*request{ask("x")}, step: stepBegin, request: "x", phase: recreating, states: []appsv1beta1.ContainerRecreateRequestPhase{pending, pending}},
 		{
-			name: "a second one waits, and says so first", all: []*request{ask("y", func(r *request) { r.CreationTimestamp = metav1.NewTime(noon) }), ask("x")},
-			step: stepQueue, of: "y", phase: pending, message: "waits for ContainerRecreateRequest x of the same pod",
+			name: "a second request waits, and reports that first", all: []*request{ask("y", func(r *request) { r.CreationTimestamp = metav1.NewTime(noon) }), ask("x")},
+			step: stepQueue, request: "y", phase: pending, message: "waiting for ContainerRecreateRequest x of the same pod",
 		},
 		{
-			name: "one under way comes before an older one", all: []*request{ask("x", func(r *request) { r.Status.Phase = pending }), ask("y", under())},
-			step: stepReport, of: "y", phase: recreating, states: []appsv1beta1.ContainerRecreateRequestPhase{recreating, pending},
+			name: "a request in progress comes before an older one", all: []*request{ask("x", func(r *request) { r.Status.Phase = pending }), ask("y", under())},
+			step: stepReport, request: "y", phase: recreating, states: []appsv1beta1.ContainerRecreateRequestPhase{recreating, pending},
 		},
 		{
-			name: "one that waits begins when the other is complete", step: stepBegin, of: "y", phase: recreating,
+			name: "a waiting request begins when the other is complete", step: stepBegin, request: "y", phase: recreating,
 			all: []*request{
 				ask("x", func(r *request) { r.Status.Phase = completed }), ask("y", func(r *request) { r.Status.Phase, r.Status.Message = pending, "waits" }),
 			},
 			states: []appsv1beta1.ContainerRecreateRequestPhase{pending, pending},
 		},
-		{name: "one for a pod of before is left to the manager", all: []*request{ask("x", func(r *request) { r.Labels[keys.RecreatePodUID] = "u0" })}},
-		{name: "one of a pod that is being deleted as well", all: []*request{ask("x")}, pod: func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(noon)) }},
+		{name: "a request for an earlier pod is left to the manager", all: []*request{ask("x", func(r *request) { r.Labels[keys.RecreatePodUID] = "u0" })}},
+		{name: "a request for a pod that is being deleted is left to the manager", all: []*request{ask("x")}, pod: func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(noon)) }},
 		{
-			name: "that a container is stopped is written first", all: []*request{ask("x", under())}, step: stepReport, of: "x", phase: recreating,
+			name: "a stop is recorded first", all: []*request{ask("x", under())}, step: stepReport, request: "x", phase: recreating,
 			states: []appsv1beta1.ContainerRecreateRequestPhase{recreating, pending},
 		},
-		{name: "then it is stopped", all: []*request{ask("x", under(stopping))}, step: stepStop, of: "x", stops: "cri-o://a-1"},
+		{name: "then the container is stopped", all: []*request{ask("x", under(stopping))}, step: stepStop, request: "x", stops: "cri-o://a-1"},
 		{
-			name: "then the next one, while the first is not ready", all: []*request{ask("x", under(stopping))}, step: stepReport, of: "x", phase: recreating,
+			name: "then the next container, even if the first is not ready", all: []*request{ask("x", under(stopping))}, step: stepReport, request: "x", phase: recreating,
 			pod: unready, states: []appsv1beta1.ContainerRecreateRequestPhase{recreating, recreating},
 		},
 		{
-			name: "in order only when it is", all: []*request{ask("x", ordered, under(stopping))}, step: stepReport, of: "x", phase: recreating,
+			name: "in order the next container waits until the first is ready", all: []*request{ask("x", ordered, under(stopping))}, step: stepReport, request: "x", phase: recreating,
 			pod: unready, states: []appsv1beta1.ContainerRecreateRequestPhase{recreating, pending},
 		},
 		{
-			name: "and has run for long enough", all: []*request{ask("x", ordered, lasting, under(stopping))}, step: stepReport, of: "x", phase: recreating,
+			name: "in order the next container waits for minStartedSeconds", all: []*request{ask("x", ordered, lasting, under(stopping))}, step: stepReport, request: "x", phase: recreating,
 			pod: renewed(-8*time.Second, "a"), states: []appsv1beta1.ContainerRecreateRequestPhase{recreating, pending}, recheck: 2 * time.Second,
 		},
 		{
-			name: "then the next in order", all: []*request{ask("x", ordered, under(stopping))}, step: stepReport, of: "x", phase: recreating,
+			name: "in order the next container follows", all: []*request{ask("x", ordered, under(stopping))}, step: stepReport, request: "x", phase: recreating,
 			pod: renewed(0, "a"), states: []appsv1beta1.ContainerRecreateRequestPhase{succeeded, recreating},
 		},
 		{
-			name: "when all are renewed it is complete", all: []*request{ask("x", under(stopping, stopping))}, step: stepEnd, of: "x", phase: completed,
+			name: "the request is complete when all containers are restarted", all: []*request{ask("x", under(stopping, stopping))}, step: stepEnd, request: "x", phase: completed,
 			pod: renewed(0, "a", "b"), states: []appsv1beta1.ContainerRecreateRequestPhase{recreating, recreating},
 		},
 		{
-			name: "what was restarted since the request was made is not stopped", all: []*request{ask("x", under())}, step: stepReport, of: "x", phase: recreating,
+			name: "a container that was restarted after the request was created is not stopped", all: []*request{ask("x", under())}, step: stepReport, request: "x", phase: recreating,
 			pod: renewed(-time.Second, "a"), states: []appsv1beta1.ContainerRecreateRequestPhase{succeeded, recreating},
 		},
 		{
-			name: "unless it is forced", all: []*request{ask("x", forced, under())}, step: stepReport, of: "x", phase: recreating,
+			name: "a restarted container is stopped if forced", all: []*request{ask("x", forced, under())}, step: stepReport, request: "x", phase: recreating,
 			pod: renewed(-time.Second, "a"), states: []appsv1beta1.ContainerRecreateRequestPhase{recreating, pending},
 		},
 		{
-			name: "but once only", all: []*request{ask("x", forced, under(stopping))}, step: stepReport, of: "x", phase: recreating,
+			name: "a forced container is stopped only once", all: []*request{ask("x", forced, under(stopping))}, step: stepReport, request: "x", phase: recreating,
 			pod: renewed(0, "a"), states: []appsv1beta1.ContainerRecreateRequestPhase{succeeded, recreating},
 		},
-		{name: "before the grace nothing is stopped", all: []*request{ask("x", graceful, under())}, of: "x", waits: reasonGrace},
-		{name: "nor within", all: []*request{ask("x", graceful, under(), graced(4*time.Second))}, of: "x", waits: reasonGrace, recheck: time.Second},
+		{name: "nothing is stopped before the grace period", all: []*request{ask("x", graceful, under())}, request: "x", waits: reasonGrace},
+		{name: "nothing is stopped during the grace period", all: []*request{ask("x", graceful, under(), graced(4*time.Second))}, request: "x", waits: reasonGrace, recheck: time.Second},
 		{
 			// A time.Duration has room for 292 years.
-			name: "nor within one of 317 years", all: []*request{ask("x", endless, under(), graced(0))}, of: "x", waits: reasonGrace,
-			recheck: seconds.Duration(10_000_000_000),
+			name: "nothing is stopped during a grace period of 317 years", all: []*request{ask("x", endless, under(), graced(0))}, request: "x", waits: reasonGrace,
+			recheck: timing.Seconds(10_000_000_000),
 		},
 		{
-			name: "after it", all: []*request{ask("x", graceful, under(), graced(5*time.Second))}, step: stepReport, of: "x", phase: recreating,
+			name: "containers are stopped after the grace period", all: []*request{ask("x", graceful, under(), graced(5*time.Second))}, step: stepReport, request: "x", phase: recreating,
 			states: []appsv1beta1.ContainerRecreateRequestPhase{recreating, pending},
 		},
 		{
-			name: "a failure completes it", all: []*request{ask("x", under(state{Phase: failed, Message: "busy"}))}, step: stepEnd, of: "x", phase: completed,
+			name: "a failure completes the request", all: []*request{ask("x", under(state{Phase: failed, Message: "busy"}))}, step: stepEnd, request: "x", phase: completed,
 			message: "container a: busy", states: []appsv1beta1.ContainerRecreateRequestPhase{failed, pending},
 		},
 		{
-			name: "or is ignored", all: []*request{ask("x", ignore, under(state{Phase: failed, Message: "busy"}))}, step: stepReport, of: "x", phase: recreating,
+			name: "a failure may be ignored", all: []*request{ask("x", ignore, under(state{Phase: failed, Message: "busy"}))}, step: stepReport, request: "x", phase: recreating,
 			states: []appsv1beta1.ContainerRecreateRequestPhase{failed, recreating},
 		},
 		{
-			name: "also in order", all: []*request{ask("x", ignore, ordered, under(state{Phase: failed, Message: "busy"}))}, step: stepReport, of: "x", phase: recreating,
+			name: "a failure may be ignored in order", all: []*request{ask("x", ignore, ordered, under(state{Phase: failed, Message: "busy"}))}, step: stepReport, request: "x", phase: recreating,
 			states: []appsv1beta1.ContainerRecreateRequestPhase{failed, recreating},
 		},
 		{
-			name: "one that the kubelet starts is awaited", all: []*request{ask("x", ordered, under(stopping))}, step: stepReport, of: "x", phase: recreating,
+			name: "a container that the kubelet starts is awaited", all: []*request{ask("x", ordered, under(stopping))}, step: stepReport, request: "x", phase: recreating,
 			pod: ended(corev1.RestartPolicyAlways), states: []appsv1beta1.ContainerRecreateRequestPhase{recreating, pending},
 		},
 		{
-			name: "one that it does not start has failed", all: []*request{ask("x", under(stopping))}, step: stepEnd, of: "x", phase: completed,
+			name: "a container that the kubelet does not start has failed", all: []*request{ask("x", under(stopping))}, step: stepEnd, request: "x", phase: completed,
 			pod: ended(corev1.RestartPolicyOnFailure), states: []appsv1beta1.ContainerRecreateRequestPhase{failed, pending},
-			message: "container a: the container has ended, and its restart policy OnFailure starts it no more",
+			message: "container a: the container has ended, and its restart policy OnFailure doesn't start it again",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -250,11 +250,11 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, tc.step, got.step)
 			require.Equal(t, tc.waits, got.waits)
 			require.Equal(t, tc.recheck, got.recheck)
-			if tc.of == "" {
+			if tc.request == "" {
 				require.Nil(t, got.request)
 				return
 			}
-			require.Equal(t, tc.of, got.request.Name)
+			require.Equal(t, tc.request, got.request.Name)
 			if tc.stops != "" {
 				require.Equal(t, stop.Container{
 					Name: "a", ID: tc.stops, Why: "ContainerRecreateRequest x of alice: it leaks", Grace: 7 * time.Second,
@@ -282,7 +282,7 @@ func TestPlan(t *testing.T) {
 // cluster is a node with its runtime, and the apiserver.
 type cluster struct {
 	client.Client
-	server *fake.Runtime
+	server *fakecri.Runtime
 	sent   testkit.Events
 	r      *Reconciler
 	clock  *clocktesting.FakeClock
@@ -291,7 +291,7 @@ type cluster struct {
 func start(t *testing.T, objects ...client.Object) *cluster {
 	t.Helper()
 	dir := t.TempDir()
-	c := &cluster{server: fake.Start(t, filepath.Join(dir, "crio.sock"), "cri-o"), clock: clocktesting.NewFakeClock(noon)}
+	c := &cluster{server: fakecri.Start(t, filepath.Join(dir, "crio.sock"), "cri-o"), clock: clocktesting.NewFakeClock(noon)}
 	runtimes := cri.New(dir, "")
 	t.Cleanup(runtimes.Close)
 	require.NoError(t, runtimes.Refresh(t.Context()))
@@ -338,7 +338,7 @@ func TestContainersAreStoppedOneAfterAnotherAndOnce(t *testing.T) {
 	t.Parallel()
 	c := start(t, pod(), ask("x"))
 	for _, name := range []string{"a", "b"} {
-		c.server.Run(fake.Container{Name: name, Pod: "u1"})
+		c.server.Run(fakecri.Container{Name: name, Pod: "u1"})
 	}
 	c.reconcile(t, 3)
 	require.Equal(t, []string{"StopContainer a-1 7"}, c.server.Calls())
@@ -346,15 +346,15 @@ func TestContainersAreStoppedOneAfterAnotherAndOnce(t *testing.T) {
 	c.r.Stopper = stop.New(c.r.Stopper.Runtimes, c.clock, &c.sent)
 	c.reconcile(t, 3)
 	require.Len(t, c.server.Calls(), 1)
-	c.renew(t, "a", c.server.Run(fake.Container{Name: "a", Pod: "u1"}))
+	c.renew(t, "a", c.server.Run(fakecri.Container{Name: "a", Pod: "u1"}))
 	c.reconcile(t, 3)
 	require.Equal(t, []string{"StopContainer a-1 7", "StopContainer b-2 7"}, c.server.Calls())
-	c.renew(t, "b", c.server.Run(fake.Container{Name: "b", Pod: "u1"}))
+	c.renew(t, "b", c.server.Run(fakecri.Container{Name: "b", Pod: "u1"}))
 	c.reconcile(t, 3)
-	is := c.request(t, "x")
-	require.Equal(t, completed, is.Status.Phase)
-	require.NotNil(t, is.Status.CompletionTime)
-	require.Equal(t, []state{{Name: "a", Phase: succeeded, IsKilled: true}, {Name: "b", Phase: succeeded, IsKilled: true}}, is.Status.ContainerRecreateStates)
+	current := c.request(t, "x")
+	require.Equal(t, completed, current.Status.Phase)
+	require.NotNil(t, current.Status.CompletionTime)
+	require.Equal(t, []state{{Name: "a", Phase: succeeded, IsKilled: true}, {Name: "b", Phase: succeeded, IsKilled: true}}, current.Status.ContainerRecreateStates)
 	require.Equal(t, []string{"Killing", ReasonStopping, "Killing", ReasonStopping, ReasonCompleted}, c.sent.Reasons())
 	require.Len(t, c.server.Calls(), 2)
 }
@@ -362,14 +362,14 @@ func TestContainersAreStoppedOneAfterAnotherAndOnce(t *testing.T) {
 func TestAContainerThatCannotBeStoppedFails(t *testing.T) {
 	t.Parallel()
 	c := start(t, pod(), ask("x"))
-	c.server.Run(fake.Container{Name: "a", Pod: "u1"})
+	c.server.Run(fakecri.Container{Name: "a", Pod: "u1"})
 	c.server.Fail("StopContainer", errors.New("busy"))
 	c.reconcile(t, 5)
-	is := c.request(t, "x")
-	require.Equal(t, completed, is.Status.Phase)
-	require.Contains(t, is.Status.Message, "container a: the container could not be stopped: ")
-	require.Contains(t, is.Status.Message, "busy")
-	require.Equal(t, failed, is.Status.ContainerRecreateStates[0].Phase)
+	current := c.request(t, "x")
+	require.Equal(t, completed, current.Status.Phase)
+	require.Contains(t, current.Status.Message, "container a: the container could not be stopped: ")
+	require.Contains(t, current.Status.Message, "busy")
+	require.Equal(t, failed, current.Status.ContainerRecreateStates[0].Phase)
 }
 
 // This daemon ignores a request on another node, or for another pod of the same name, and one that has completed meanwhile.
@@ -380,21 +380,21 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	for name, objects := range map[string][]client.Object{
 		"a request of another node": {pod(), ask("x", func(r *request) { r.Labels[keys.RecreateNode] = "node-2" })},
 		"a pod of another node":     {elsewhere, ask("x")},
-		"another pod of the name":   {pod(), ask("x", func(r *request) { r.Labels[keys.RecreatePodUID] = "u2" })},
+		"another pod with the name": {pod(), ask("x", func(r *request) { r.Labels[keys.RecreatePodUID] = "u2" })},
 		"no pod":                    {ask("x")},
 		"no request":                {pod()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := start(t, objects...)
-			c.server.Run(fake.Container{Name: "a", Pod: "u1"})
+			c.server.Run(fakecri.Container{Name: "a", Pod: "u1"})
 			c.reconcile(t, 3)
 			require.Empty(t, c.server.Calls())
 			require.Empty(t, c.sent.Reasons())
 		})
 	}
-	c := start(t, pod(), ask("x", under(state{Phase: recreating, IsKilled: true, Message: "the container is stopped"})))
-	c.server.Run(fake.Container{Name: "a", Pod: "u1"})
+	c := start(t, pod(), ask("x", under(state{Phase: recreating, IsKilled: true, Message: "the container is being stopped"})))
+	c.server.Run(fakecri.Container{Name: "a", Pod: "u1"})
 	over := start(t, pod(), ask("x", func(r *request) { r.Status.Phase = completed }))
 	c.r.Live = over.Client
 	c.reconcile(t, 2)

@@ -62,69 +62,69 @@ func (b *beside) source() source.Source {
 // Reconcile starts a reconcile, and returns its result if it ends soon.
 func (b *beside) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	b.mu.Lock()
-	if is := b.running[req]; is != nil {
-		is.again = true
+	if current := b.running[req]; current != nil {
+		current.again = true
 		b.mu.Unlock()
 		return ctrl.Result{}, nil
 	}
-	is := &lasting{done: make(chan struct{})}
-	b.running[req] = is
+	current := &lasting{done: make(chan struct{})}
+	b.running[req] = current
 	b.mu.Unlock()
-	go b.run(ctx, req, is) // ctx belongs to the controller: reconciles have no timeout.
+	go b.run(ctx, req, current) // ctx belongs to the controller: reconciles have no timeout.
 	timer := b.clock.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-is.done:
+	case <-current.done:
 	case <-timer.C():
-		if b.leave(is) {
+		if b.detach(current) {
 			return ctrl.Result{}, nil
 		}
 	}
-	if is.err == nil {
+	if current.err == nil {
 		b.limiter.Forget(req)
 	}
-	return is.result, is.err
+	return current.result, current.err
 }
 
-// leave lets a reconcile continue on its own, unless it has ended.
-func (b *beside) leave(is *lasting) bool {
+// detach lets a reconcile continue on its own, unless it has ended.
+func (b *beside) detach(run *lasting) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
-	case <-is.done:
+	case <-run.done:
 		return false
 	default:
-		is.left = true
+		run.left = true
 		return true
 	}
 }
 
-func (b *beside) run(ctx context.Context, req ctrl.Request, is *lasting) {
-	is.result, is.err = b.safely(ctx, req)
+func (b *beside) run(ctx context.Context, req ctrl.Request, reconcile *lasting) {
+	reconcile.result, reconcile.err = b.recovered(ctx, req)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.running, req)
-	close(is.done)
-	if !is.left || ctx.Err() != nil {
+	close(reconcile.done)
+	if !reconcile.left || ctx.Err() != nil {
 		return
 	}
 	switch {
-	case is.err != nil:
-		ctrl.LoggerFrom(ctx).Error(is.err, "Reconciler error")
+	case reconcile.err != nil:
+		ctrl.LoggerFrom(ctx).Error(reconcile.err, "Reconciler error")
 		b.queue.AddAfter(req, b.limiter.When(req))
-	case is.result.RequeueAfter > 0:
+	case reconcile.result.RequeueAfter > 0:
 		b.limiter.Forget(req)
-		b.queue.AddAfter(req, is.result.RequeueAfter)
+		b.queue.AddAfter(req, reconcile.result.RequeueAfter)
 	default:
 		b.limiter.Forget(req)
 	}
-	if is.again {
+	if reconcile.again {
 		b.queue.Add(req)
 	}
 }
 
-// safely returns a panic as an error, like a controller does.
-func (b *beside) safely(ctx context.Context, req ctrl.Request) (_ ctrl.Result, err error) {
+// recovered returns a panic as an error, like a controller does.
+func (b *beside) recovered(ctx context.Context, req ctrl.Request) (_ ctrl.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v [recovered]", p)

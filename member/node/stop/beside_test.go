@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/cri/fake"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/fakecri"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
@@ -60,12 +60,12 @@ func started(t *testing.T, r reconcile.Reconciler) (*beside, workqueue.TypedRate
 	return all, <-queues
 }
 
-// lasts reports whether a reconcile of a pod continues outside the workers, with or without another event meanwhile.
-func (b *beside) lasts(req ctrl.Request, again bool) bool {
+// continues reports whether a reconcile of a pod continues outside the workers, with or without another event meanwhile.
+func (b *beside) continues(req ctrl.Request, again bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	is := b.running[req]
-	return is != nil && is.left && is.again == again
+	current := b.running[req]
+	return current != nil && current.left && current.again == again
 }
 
 func TestAttack32PodsThatTakeLongToStopKeepNoOthersWaiting(t *testing.T) {
@@ -94,11 +94,11 @@ func TestAReconcileThatLastsIsFollowedByItsResult(t *testing.T) {
 		ends   func(n int) (ctrl.Result, error)
 		events int
 	}{
-		"an error is tried again":  {func(int) (ctrl.Result, error) { return ctrl.Result{}, errors.New("no answer") }, 0},
-		"a panic is an error":      {func(int) (ctrl.Result, error) { panic("nil map") }, 0},
-		"a recheck":                {func(int) (ctrl.Result, error) { return ctrl.Result{RequeueAfter: time.Millisecond}, nil }, 0},
-		"an event while it lasted": {func(int) (ctrl.Result, error) { return ctrl.Result{}, nil }, 1},
-		"several events are one":   {func(int) (ctrl.Result, error) { return ctrl.Result{}, nil }, 3},
+		"an error is retried":       {func(int) (ctrl.Result, error) { return ctrl.Result{}, errors.New("no answer") }, 0},
+		"a panic is an error":       {func(int) (ctrl.Result, error) { panic("nil map") }, 0},
+		"a recheck":                 {func(int) (ctrl.Result, error) { return ctrl.Result{RequeueAfter: time.Millisecond}, nil }, 0},
+		"an event while it lasted":  {func(int) (ctrl.Result, error) { return ctrl.Result{}, nil }, 1},
+		"several events are merged": {func(int) (ctrl.Result, error) { return ctrl.Result{}, nil }, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -128,7 +128,7 @@ func TestAReconcileThatLastsIsFollowedByItsResult(t *testing.T) {
 			}))
 			web := podNamed("web")
 			lasts := func(again bool) {
-				require.Eventually(t, func() bool { return q.Len() == 0 && all.lasts(web, again) }, testtimeout.Scale(time.Minute), time.Millisecond)
+				require.Eventually(t, func() bool { return q.Len() == 0 && all.continues(web, again) }, testtimeout.Scale(time.Minute), time.Millisecond)
 			}
 			q.Add(web)
 			require.Equal(t, 1, <-begun)
@@ -162,20 +162,20 @@ func TestAReconcileThatEndsSoonReturnsItsResult(t *testing.T) {
 func TestAttack32AHookEndsWithItsContainer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := fake.Start(t, dir+"/crio.sock", "cri-o")
+	server := fakecri.Start(t, dir+"/crio.sock", "cri-o")
 	runtimes := cri.New(dir, "")
 	t.Cleanup(runtimes.Close)
 	require.NoError(t, runtimes.Refresh(t.Context()))
 	clk := clocktesting.NewFakeClock(start)
 	var sent testkit.Events
 	pod := podOf(&corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1_000_000_000}}, 1_000_000_000*time.Second)
-	id := server.Run(fake.Container{Name: "app", Pod: pod.UID})
+	id := server.Run(fakecri.Container{Name: "app", Pod: pod.UID})
 	ended := make(chan error, 1)
 	go func() {
 		_, err := New(runtimes, clk, &sent).Stop(t.Context(), pod, Of(pod, &pod.Spec.Containers[0], id, "it is time"))
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { return clk.Waiters() == 2 }, testtimeout.Scale(time.Minute), time.Millisecond, "the hook and the look at the container")
+	require.Eventually(t, func() bool { return clk.Waiters() == 2 }, testtimeout.Scale(time.Minute), time.Millisecond, "the hook and the check of the container")
 	clk.Step(RecheckInterval)
 	require.Eventually(t, func() bool { return clk.Waiters() == 2 }, testtimeout.Scale(time.Minute), time.Millisecond, "the container runs, and so does its hook")
 	require.Empty(t, ended)

@@ -15,9 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/seconds"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 // run runs a container's preStop hook for at most its grace period. As in kube 1.36, an HTTP request has succeeded if it gets any answer.
@@ -28,7 +28,7 @@ func (s *Stopper) run(ctx context.Context, pod *corev1.Pod, c Container, runtime
 	case h.HTTPGet != nil:
 		return s.get(ctx, pod, c, h.HTTPGet)
 	case h.Sleep != nil:
-		timer := s.Clock.NewTimer(min(seconds.Duration(h.Sleep.Seconds), c.Grace))
+		timer := s.Clock.NewTimer(min(timing.Seconds(h.Sleep.Seconds), c.Grace))
 		defer timer.Stop()
 		select {
 		case <-timer.C():
@@ -37,7 +37,7 @@ func (s *Stopper) run(ctx context.Context, pod *corev1.Pod, c Container, runtime
 			return context.Cause(ctx)
 		}
 	}
-	return errors.New("the preStop hook is none of exec, httpGet and sleep")
+	return errors.New("the preStop hook has no handler: set exec, httpGet or sleep")
 }
 
 // get sends the HTTP request of a hook.
@@ -54,7 +54,7 @@ func (s *Stopper) get(ctx context.Context, pod *corev1.Pod, c Container, h *core
 	}
 	u, err := url.Parse("/" + strings.TrimPrefix(h.Path, "/"))
 	if err != nil {
-		return fmt.Errorf("read the hook's path: %w", err)
+		return fmt.Errorf("parse the hook's path: %w", err)
 	}
 	u.Scheme, u.Host = "http", net.JoinHostPort(host, port)
 	if h.Scheme == corev1.URISchemeHTTPS {
@@ -62,7 +62,7 @@ func (s *Stopper) get(ctx context.Context, pod *corev1.Pod, c Container, h *core
 	}
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return fmt.Errorf("make the hook's request: %w", err)
+		return fmt.Errorf("create the hook's request: %w", err)
 	}
 	for _, x := range h.HTTPHeaders {
 		q.Header.Add(x.Name, x.Value)

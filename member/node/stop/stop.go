@@ -14,9 +14,9 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 const (
@@ -85,8 +85,8 @@ func (s *Stopper) Stop(ctx context.Context, pod *corev1.Pod, c Container) (began
 		return false, err
 	}
 	// The kubelet may have stopped it already. An HTTP hook would then reach its successor.
-	switch is, err := runtime.Container(ctx, id, nil); {
-	case errors.Is(err, cri.ErrNotFound), err == nil && (!is.Running || is.Name != c.Name || is.PodUID != pod.UID):
+	switch found, err := runtime.Container(ctx, id, nil); {
+	case errors.Is(err, cri.ErrNotFound), err == nil && (!found.Running || found.Name != c.Name || found.PodUID != pod.UID):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -95,7 +95,7 @@ func (s *Stopper) Stop(ctx context.Context, pod *corev1.Pod, c Container) (began
 	s.Events.Record(pod, event.Normal(ReasonKilling, action, "stopping container %s: %s", c.Name, c.Why))
 	start, left := s.Clock.Now(), c.Grace
 	if c.Hook != nil && c.Grace > 0 {
-		runs, end := s.whileRuns(ctx, runtime, id)
+		runs, end := s.untilEnded(ctx, runtime, id)
 		err := s.run(runs, pod, c, runtime, id)
 		gone := errors.Is(context.Cause(runs), errEnded)
 		end()
@@ -121,9 +121,9 @@ func (s *Stopper) Stop(ctx context.Context, pod *corev1.Pod, c Container) (began
 // errEnded means that a container has ended during its preStop hook.
 var errEnded = errors.New("the container has ended")
 
-// whileRuns returns a context that ends with the container, and a function that releases it. Otherwise a hook that queries a server, or
+// untilEnded returns a context that ends with the container, and a function that releases it. Otherwise a hook that queries a server, or
 // sleeps, would last for its grace period, which may be years, even if the pod is gone.
-func (s *Stopper) whileRuns(ctx context.Context, runtime *cri.Runtime, id string) (context.Context, func()) {
+func (s *Stopper) untilEnded(ctx context.Context, runtime *cri.Runtime, id string) (context.Context, func()) {
 	runs, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -136,7 +136,7 @@ func (s *Stopper) whileRuns(ctx context.Context, runtime *cri.Runtime, id string
 				return
 			case <-timer.C():
 			}
-			if is, err := runtime.Container(runs, id, nil); errors.Is(err, cri.ErrNotFound) || err == nil && !is.Running {
+			if found, err := runtime.Container(runs, id, nil); errors.Is(err, cri.ErrNotFound) || err == nil && !found.Running {
 				cancel(errEnded)
 			}
 		}

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/cri/fake"
-	"github.com/flotilla-io/flotilla/pkg/seconds"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/fakecri"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
@@ -58,13 +58,13 @@ func TestHTTPHook(t *testing.T) {
 		want string
 		why  string
 	}{
-		{name: "the pod's address, and any answer will do", hook: corev1.HTTPGetAction{Path: "/drain?now=1", Port: number}, want: "127.0.0.1:" + port + " /drain?now=1 "},
+		{name: "the pod's address, with any successful response", hook: corev1.HTTPGetAction{Path: "/drain?now=1", Port: number}, want: "127.0.0.1:" + port + " /drain?now=1 "},
 		{name: "a port by its name in the container", hook: corev1.HTTPGetAction{Port: intstr.FromString("admin")}, want: "127.0.0.1:" + port + " / "},
 		{
-			name: "headers, and the host among them", want: "shop.example /drain update",
+			name: "headers, including the host", want: "shop.example /drain update",
 			hook: corev1.HTTPGetAction{Path: "drain", Port: number, HTTPHeaders: []corev1.HTTPHeader{{Name: "host", Value: "shop.example"}, {Name: "X-Why", Value: "update"}}},
 		},
-		{name: "a port that is not there", hook: corev1.HTTPGetAction{Port: intstr.FromString("web")}, why: "container app has no port web"},
+		{name: "an unknown port", hook: corev1.HTTPGetAction{Port: intstr.FromString("web")}, why: "container app has no port web"},
 		{name: "a server that does not speak TLS", hook: corev1.HTTPGetAction{Port: number, Scheme: corev1.URISchemeHTTPS}, why: "send the hook's request"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestSleepHookLastsAsLongAsItSays(t *testing.T) {
 	}
 	clk.Step(time.Second)
 	require.NoError(t, <-ended)
-	require.ErrorContains(t, r.run(t.Context(), &corev1.Pod{}, Container{Hook: &corev1.LifecycleHandler{}}, nil, ""), "none of exec, httpGet and sleep")
+	require.ErrorContains(t, r.run(t.Context(), &corev1.Pod{}, Container{Hook: &corev1.LifecycleHandler{}}, nil, ""), "no handler: set exec, httpGet or sleep")
 }
 
 func TestStop(t *testing.T) {
@@ -123,7 +123,7 @@ func TestStop(t *testing.T) {
 			calls: []string{"ExecSync app-1 drain", "StopContainer app-1 18"}, events: []string{"Killing"}, pod: "u1",
 		},
 		{
-			name: "two seconds are left in any case", hook: exec("drain"), grace: 30 * time.Second, takes: 30 * time.Second,
+			name: "the container always gets at least two seconds", hook: exec("drain"), grace: 30 * time.Second, takes: 30 * time.Second,
 			calls: []string{"ExecSync app-1 drain", "StopContainer app-1 2"}, events: []string{"Killing"}, pod: "u1",
 		},
 		{
@@ -131,7 +131,7 @@ func TestStop(t *testing.T) {
 			calls: []string{"ExecSync app-1 exit 1", "StopContainer app-1 30"}, events: []string{"Killing", "FailedPreStopHook"}, pod: "u1",
 		},
 		{
-			name: "without any grace the hook is not run, and two seconds are left", hook: exec("drain"),
+			name: "without a grace period the hook is not run, and two seconds are left", hook: exec("drain"),
 			calls: []string{"StopContainer app-1 2"}, events: []string{"Killing"}, pod: "u1",
 		},
 		{name: "a container that has ended meanwhile is left alone", hook: exec("drain"), grace: 30 * time.Second, ended: true, pod: "u1"},
@@ -140,14 +140,14 @@ func TestStop(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			server := fake.Start(t, filepath.Join(dir, "crio.sock"), "cri-o")
+			server := fakecri.Start(t, filepath.Join(dir, "crio.sock"), "cri-o")
 			runtimes := cri.New(dir, "")
 			t.Cleanup(runtimes.Close)
 			require.NoError(t, runtimes.Refresh(t.Context()))
 			clk := clocktesting.NewFakeClock(start)
 			server.On("ExecSync", func(string) { clk.Step(tc.takes) })
 			var sent testkit.Events
-			id := server.Run(fake.Container{Name: "app", Pod: tc.pod})
+			id := server.Run(fakecri.Container{Name: "app", Pod: tc.pod})
 			if tc.ended {
 				server.End("app-1")
 			}
@@ -165,14 +165,14 @@ func TestAGracePeriodOfCenturiesIsNotOver(t *testing.T) {
 	t.Parallel()
 	pod := podOf(nil, 0)
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(10_000_000_000)) // More than a time.Duration holds.
-	require.Equal(t, seconds.Duration(10_000_000_000), Of(pod, &pod.Spec.Containers[0], "c1", "why").Grace)
+	require.Equal(t, timing.Seconds(10_000_000_000), Of(pod, &pod.Spec.Containers[0], "c1", "why").Grace)
 }
 
 // A daemon that shuts down leaves the rest to its successor.
 func TestAnInterruptedStopIsNoError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := fake.Start(t, filepath.Join(dir, "crio.sock"), "cri-o")
+	server := fakecri.Start(t, filepath.Join(dir, "crio.sock"), "cri-o")
 	runtimes := cri.New(dir, "")
 	t.Cleanup(runtimes.Close)
 	require.NoError(t, runtimes.Refresh(t.Context()))
@@ -180,7 +180,7 @@ func TestAnInterruptedStopIsNoError(t *testing.T) {
 	server.On("ExecSync", func(string) { end() })
 	var sent testkit.Events
 	pod := podOf(&corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"exit", "1"}}}, time.Minute)
-	id := server.Run(fake.Container{Name: "app", Pod: pod.UID})
+	id := server.Run(fakecri.Container{Name: "app", Pod: pod.UID})
 	began, err := New(runtimes, clocktesting.NewFakeClock(start), &sent).Stop(ctx, pod, Of(pod, &pod.Spec.Containers[0], id, "it is time"))
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, began)

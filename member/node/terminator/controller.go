@@ -1,8 +1,8 @@
-// Package terminator stops sidecars of Jobs on one node: the containers that pkg/jobsidecar finds, once all others of their pod have ended.
+// Package terminator stops sidecars of Jobs on one node: the containers that pkg/pod/jobsidecar finds, once all others of their pod have ended.
 //
-// It writes nothing to the pod; the kubelet reports that the container has ended, and the pod with it. A container whose exit code is to
-// be ignored is left to the manager, which says that the pod has ended, upon which the kubelet stops what is left. A container that the
-// kubelet starts again, because it failed and the pod's policy is OnFailure, is stopped again, at the pace of the kubelet's back-off.
+// It writes nothing to the pod; the kubelet reports that the container has ended, and the pod with it. A container whose exit code is to be ignored
+// is left to the manager, which sets the pod's phase to an ended one; the kubelet then stops what is left. A container that the kubelet starts again,
+// because it failed and the pod's policy is OnFailure, is stopped again, at the pace of the kubelet's back-off.
 package terminator
 
 import (
@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/flotilla-io/flotilla/member/node/stop"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/jobsidecar"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
+	"github.com/flotilla-io/flotilla/pkg/pod/jobsidecar"
 )
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
@@ -51,8 +51,7 @@ func Setup(mgr ctrl.Manager, s *stop.Stopper) error {
 	return nil
 }
 
-// Reconcile stops the sidecars of one pod. A cache that is behind does no harm: what has ended stays so, and containers are stopped by
-// their ID.
+// Reconcile stops the sidecars of one pod. A stale cache does no harm: what has ended stays ended, and containers are stopped by their ID.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.Client.Get(ctx, req.NamespacedName, pod); err != nil || !jobsidecar.Concerns(pod) {
@@ -66,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		group.Go(func() error {
 			began, err := r.Stopper.Stop(ctx, pod, c)
 			if began {
-				measure.Steps.WithLabelValues(stepStop, reasonDone).Inc()
+				measure.Count(stepStop, reasonDone, 1)
 			}
 			return err
 		})
@@ -74,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := group.Wait()
 	if errors.Is(err, cri.ErrNoRuntime) {
 		// The keeper reports it once for the node.
-		measure.Waits.WithLabelValues(reasonRuntime).Inc()
+		measure.Wait(reasonRuntime)
 		return ctrl.Result{RequeueAfter: stop.RecheckInterval}, nil
 	}
 	return ctrl.Result{}, err

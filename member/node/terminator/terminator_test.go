@@ -17,9 +17,9 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/node/stop"
-	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/cri/fake"
+	"github.com/flotilla-io/flotilla/pkg/noded/cri"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/fakecri"
 )
 
 func TestMain(m *testing.M) {
@@ -43,17 +43,17 @@ func TestReconcile(t *testing.T) {
 		change func(*corev1.Pod)
 		calls  []string
 	}{
-		{name: "while the application runs nothing is stopped", app: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+		{name: "nothing is stopped while the application runs", app: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
 		{
-			name: "then what is marked is, but what its exit code would matter for", app: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}},
+			name: "then marked sidecars are stopped, except those whose exit code counts", app: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}},
 			calls: []string{"ExecSync side-1 drain", "StopContainer side-1 7"},
 		},
 		{
-			name: "also after a failure that is final", app: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}},
+			name: "sidecars are stopped after a final failure", app: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}},
 			calls: []string{"ExecSync side-1 drain", "StopContainer side-1 7"},
 		},
 		{
-			name: "not after one that is retried", app: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}},
+			name: "sidecars are not stopped after a failure that is retried", app: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}},
 			change: func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure },
 		},
 		{
@@ -63,7 +63,7 @@ func TestReconcile(t *testing.T) {
 			},
 		},
 		{
-			name: "one that does not run yet has nothing to stop", app: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}},
+			name: "a sidecar that does not run yet is not stopped", app: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}},
 			change: func(p *corev1.Pod) {
 				p.Status.ContainerStatuses[1].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
 			},
@@ -76,7 +76,7 @@ func TestReconcile(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			server := fake.Start(t, filepath.Join(dir, "crio.sock"), "cri-o")
+			server := fakecri.Start(t, filepath.Join(dir, "crio.sock"), "cri-o")
 			runtimes := cri.New(dir, "")
 			t.Cleanup(runtimes.Close)
 			running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
@@ -87,8 +87,8 @@ func TestReconcile(t *testing.T) {
 				},
 				Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{
 					{Name: "app", State: tc.app},
-					{Name: "side", State: running, ContainerID: server.Run(fake.Container{Name: "side", Pod: "u1"})},
-					{Name: "proxy", State: running, ContainerID: server.Run(fake.Container{Name: "proxy", Pod: "u1"})},
+					{Name: "side", State: running, ContainerID: server.Run(fakecri.Container{Name: "side", Pod: "u1"})},
+					{Name: "proxy", State: running, ContainerID: server.Run(fakecri.Container{Name: "proxy", Pod: "u1"})},
 				}},
 			}
 			if tc.change != nil {
@@ -117,7 +117,7 @@ func TestReconcile(t *testing.T) {
 			got, err := r.Reconcile(t.Context(), request)
 			require.NoError(t, err)
 			require.Zero(t, got)
-			require.Len(t, server.Calls(), before, "what has ended is left alone")
+			require.Len(t, server.Calls(), before, "ended containers are left alone")
 		})
 	}
 	r := &Reconciler{Client: clientfake.NewClientBuilder().Build()}

@@ -12,10 +12,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // fieldOwner is the name under which the controller writes.
@@ -26,9 +26,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 	var err error
 	switch p.step {
 	case stepUnready, stepReady:
-		err = r.mark(ctx, o.pod, recreate.Key(o.request), p.step == stepUnready, recreate.Cause(o.request), now)
+		err = r.setReadiness(ctx, o.pod, recreate.Key(o.request), p.step == stepUnready, recreate.Cause(o.request), now)
 	case stepHold, stepRelease:
-		err = r.hold(ctx, o.request, p.step == stepHold)
+		err = r.setFinalizer(ctx, o.request, p.step == stepHold)
 	case stepReport, stepComplete:
 		err = r.write(ctx, o.request, p, now)
 	case stepRemove:
@@ -45,10 +45,10 @@ func ignorable(err error) error {
 	return err
 }
 
-// mark makes a pod unready on behalf of one request, or lifts that again.
-func (r *Reconciler) mark(ctx context.Context, pod *corev1.Pod, key string, unready bool, cause string, now time.Time) error {
+// setReadiness makes a pod unready on behalf of one request, or lifts that again.
+func (r *Reconciler) setReadiness(ctx context.Context, pod *corev1.Pod, key string, unready bool, cause string, now time.Time) error {
 	b := podpatch.New(pod)
-	e := event.Normal(ReasonReady, actionRecreate, "the pod may be ready again, after %s", cause)
+	e := event.Normal(ReasonReady, actionRecreate, "the pod may become ready again, after %s", cause)
 	if unready {
 		lifecycle.Block(&b, pod, recreate.Agent, key, now)
 		e = event.Normal(ReasonUnready, actionRecreate, "the pod is not ready while containers are restarted: %s", cause)
@@ -67,8 +67,8 @@ func (r *Reconciler) mark(ctx context.Context, pod *corev1.Pod, key string, unre
 	return nil
 }
 
-// hold adds the finalizer to a request that makes its pod unready, or removes it together with the label.
-func (r *Reconciler) hold(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, on bool) error {
+// setFinalizer adds the finalizer to a request that makes its pod unready, or removes it together with the label.
+func (r *Reconciler) setFinalizer(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, on bool) error {
 	next := request.DeepCopy()
 	if on {
 		next.Finalizers = append(next.Finalizers, keys.RecreateUnready)

@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
 )
 
 // podIndex is the index of requests by the names of their pods.
@@ -33,14 +33,12 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Reconciler reconciles ContainerRecreateRequests. Each write names the version that was read, so it needs no memory of its writes.
+// Reconciler reconciles ContainerRecreateRequests. Each write carries the resourceVersion that was read, so it needs no memory of its writes.
 type Reconciler struct {
 	// Client reads from the cache and writes. Live reads from the apiserver.
 	Client client.Client
 	Live   client.Reader
-	// Clock is the clock.
-	Clock clock.PassiveClock
-	// Events sends events.
+	Clock  clock.PassiveClock
 	Events event.Recorder
 }
 
@@ -60,13 +58,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Events: event.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Events: event.New(mgr.GetEventRecorder(control.Name(kind))),
 	}
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(kind)).
+	err := control.NewBuilder(mgr, kind, o.Workers).
 		For(&appsv1beta1.ContainerRecreateRequest{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.forPod)).
-		WithOptions(podcontrol.Queue(o.Workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of %s: %w", kind, err)
@@ -81,23 +77,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if o.request == nil {
-		return ctrl.Result{}, r.forget(ctx, req.NamespacedName)
+		return ctrl.Result{}, r.releasePods(ctx, req.NamespacedName)
 	}
 	now := r.Clock.Now()
 	p := plan(o, now)
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
 	if p.step == stepComplete || p.step == stepRelease || p.step == stepRemove {
-		// A cache that lacks the pod, or that the pod is not ready, proves nothing.
+		// A cache that lacks the pod, or in which it is not ready, proves nothing.
 		if o, err = observe(ctx, r.Live, req.NamespacedName); err != nil || o.request == nil {
 			return ctrl.Result{}, err
 		}
-		was := p.step
-		if p = plan(o, now); p.step != was {
-			measure.Waits.WithLabelValues(metric.ReasonCache).Inc()
+		before := p.step
+		if p = plan(o, now); p.step != before {
+			measure.Wait(metric.ReasonCache)
 		}
 	}
 	if p.step != "" {
-		measure.Steps.WithLabelValues(p.step, p.reason).Inc()
+		measure.Count(p.step, p.reason, 1)
 		ctrl.LoggerFrom(ctx).V(1).Info("Took a step", "step", p.step, "reason", p.why)
 	}
 	if err := r.apply(ctx, o, p, now); err != nil {
@@ -106,9 +102,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: p.recheck}, nil
 }
 
-// forget lets pods be ready that a request kept not ready which does not exist any more.
-func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
-	pods, err := r.held(ctx, key)
+// releasePods makes pods ready again that were made unready for a request that no longer exists.
+func (r *Reconciler) releasePods(ctx context.Context, key types.NamespacedName) error {
+	pods, err := r.heldPods(ctx, key)
 	if err != nil || len(pods) == 0 {
 		return err
 	}
@@ -117,8 +113,8 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 		return err
 	}
 	for _, pod := range pods {
-		measure.Steps.WithLabelValues(stepReady, reasonUnwatched).Inc()
-		if err := r.mark(ctx, pod, key.String(), false, "a ContainerRecreateRequest that is gone", r.Clock.Now()); ignorable(err) != nil {
+		measure.Count(stepReady, reasonUnwatched, 1)
+		if err := r.setReadiness(ctx, pod, key.String(), false, "a ContainerRecreateRequest that is gone", r.Clock.Now()); ignorable(err) != nil {
 			return err
 		}
 	}
@@ -128,15 +124,15 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 // index indexes requests by their pods.
 func index(ctx context.Context, i client.FieldIndexer) error {
 	return ownership.AddIndex(ctx, i, "ContainerRecreateRequests by pod", &appsv1beta1.ContainerRecreateRequest{}, podIndex, func(o client.Object) []string {
-		r, is := o.(*appsv1beta1.ContainerRecreateRequest)
-		if !is {
+		r, ok := o.(*appsv1beta1.ContainerRecreateRequest)
+		if !ok {
 			return nil
 		}
 		return []string{r.Spec.PodName}
 	})
 }
 
-// forPod returns the requests of a pod, and those that keep it not ready.
+// forPod returns the requests for a pod, and those that keep it unready.
 func (r *Reconciler) forPod(ctx context.Context, o client.Object) []ctrl.Request {
 	var list appsv1beta1.ContainerRecreateRequestList
 	err := r.Client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingFields{podIndex: o.GetName()}, client.UnsafeDisableDeepCopy)
@@ -151,10 +147,10 @@ func (r *Reconciler) forPod(ctx context.Context, o client.Object) []ctrl.Request
 	return out
 }
 
-// holders returns the requests that keep a pod not ready. A key of another namespace is nobody's.
+// holders returns the requests that keep a pod unready. It ignores keys of other namespaces.
 func holders(o client.Object) []ctrl.Request {
-	pod, is := o.(*corev1.Pod)
-	if !is {
+	pod, found := o.(*corev1.Pod)
+	if !found {
 		return nil
 	}
 	var out []ctrl.Request

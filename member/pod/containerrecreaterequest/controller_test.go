@@ -14,11 +14,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// A late write by a former leader may make a pod unready for a request that is gone. Nothing else would make the pod ready again.
+// A late write by a previous leader may make a pod unready for a request that is gone. Nothing else would make the pod ready again.
 func TestAPodIsNotKeptByARequestThatIsGone(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -40,9 +40,9 @@ func TestAPodIsNotKeptByARequestThatIsGone(t *testing.T) {
 			r := &Reconciler{Client: c, Live: live.Build(), Clock: clocktesting.NewFakePassiveClock(noon), Events: &sent}
 			_, err := r.Reconcile(t.Context(), holders(pod)[0])
 			require.NoError(t, err)
-			is := &corev1.Pod{}
-			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), is))
-			gate := podpatch.Find(is, keys.KruisePodReady)
+			stored := &corev1.Pod{}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), stored))
+			gate := podpatch.Find(stored, keys.KruisePodReady)
 			require.Equal(t, exists, gate.Status == corev1.ConditionFalse)
 			require.Len(t, sent.Reasons(), map[bool]int{false: 1, true: 0}[exists])
 		})

@@ -16,10 +16,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
@@ -48,13 +48,13 @@ func TestInCluster(t *testing.T) {
 	}
 	require.NoError(t, g.Create(t.Context(), pod))
 	read := func() *corev1.Pod {
-		is := &corev1.Pod{}
-		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(pod), is))
-		return is
+		live := &corev1.Pod{}
+		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(pod), live))
+		return live
 	}
 	require.Eventually(t, func() bool {
-		is := read()
-		return len(is.Status.ContainerStatuses) > 0 && is.Status.ContainerStatuses[0].ContainerID != ""
+		live := read()
+		return len(live.Status.ContainerStatuses) > 0 && live.Status.ContainerStatuses[0].ContainerID != ""
 	}, testenv.Long, testenv.Poll, "the pod runs")
 	r := &appsv1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: testenv.Name},
@@ -73,29 +73,29 @@ func TestInCluster(t *testing.T) {
 	require.Equal(t, read().Status.ContainerStatuses[0].ContainerID, r.Spec.Containers[0].StatusContext.ContainerID)
 	changed := r.DeepCopy()
 	changed.Spec.Strategy.OrderedRecreate = true
-	require.ErrorContains(t, g.Update(t.Context(), changed), "spec: Forbidden: it can't be changed: make another ContainerRecreateRequest")
+	require.ErrorContains(t, g.Update(t.Context(), changed), "spec: Forbidden: it can't be changed: create another ContainerRecreateRequest")
 
 	phase := func(p appsv1beta1.ContainerRecreateRequestPhase) {
-		is := g.Object(t)
-		next := is.DeepCopy()
+		live := g.Object(t)
+		next := live.DeepCopy()
 		next.Status.Phase = p
 		if p == appsv1beta1.RecreateCompleted {
 			next.Status.CompletionTime = new(metav1.Now())
 		}
-		require.NoError(t, g.Status().Patch(t.Context(), next, client.MergeFrom(is)))
+		require.NoError(t, g.Status().Patch(t.Context(), next, client.MergeFrom(live)))
 	}
 	phase(appsv1beta1.RecreateRecreating)
-	is := g.Await(t, func(r *appsv1beta1.ContainerRecreateRequest) bool {
+	live := g.Await(t, func(r *appsv1beta1.ContainerRecreateRequest) bool {
 		return report.IsConditionTrue(r.Status.Conditions, appsv1beta1.RecreatePreGrace)
 	})
-	require.Equal(t, []string{keys.RecreateUnready}, is.Finalizers)
-	require.True(t, lifecycle.Blocks(read(), recreate.Agent, recreate.Key(is)))
+	require.Equal(t, []string{keys.RecreateUnready}, live.Finalizers)
+	require.True(t, lifecycle.Blocks(read(), recreate.Agent, recreate.Key(live)))
 	require.False(t, podpatch.Ready(read()))
 
 	phase(appsv1beta1.RecreateCompleted)
-	is = g.Await(t, func(r *appsv1beta1.ContainerRecreateRequest) bool {
+	live = g.Await(t, func(r *appsv1beta1.ContainerRecreateRequest) bool {
 		return !slices.Contains(r.Finalizers, keys.RecreateUnready)
 	})
-	require.NotContains(t, is.Labels, keys.RecreateActive)
+	require.NotContains(t, live.Labels, keys.RecreateActive)
 	require.Equal(t, corev1.ConditionTrue, podpatch.Find(read(), keys.KruisePodReady).Status)
 }

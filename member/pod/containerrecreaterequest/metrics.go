@@ -3,7 +3,7 @@ package containerrecreaterequest
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the label step. The label reason holds the reason of the step.

@@ -10,9 +10,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
 )
 
 // observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
@@ -37,8 +37,8 @@ func observe(ctx context.Context, from client.Reader, key types.NamespacedName) 
 	return o, err
 }
 
-// held returns the cached pods that a request keeps unready.
-func (r *Reconciler) held(ctx context.Context, key types.NamespacedName) ([]*corev1.Pod, error) {
+// heldPods returns the cached pods that a request keeps unready.
+func (r *Reconciler) heldPods(ctx context.Context, key types.NamespacedName) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := r.Client.List(ctx, &list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list pods of namespace %s: %w", key.Namespace, err)

@@ -11,12 +11,12 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // silence is how long a node daemon has to answer.
@@ -45,7 +45,7 @@ func plan(o observed, now time.Time) planned {
 	case podpatch.Ended(o.pod):
 		return complete(r, ReasonPodGone, fmt.Sprintf("pod has gone: its phase is %s", o.pod.Status.Phase), now)
 	}
-	due, recheck := jobend.Due(&r.CreationTimestamp, r.Spec.ActiveDeadlineSeconds, now)
+	due, recheck := timing.Passed(&r.CreationTimestamp, r.Spec.ActiveDeadlineSeconds, now)
 	if due {
 		return complete(r, ReasonDeadlineExceeded, fmt.Sprintf("not all containers were restarted within the %d seconds of activeDeadlineSeconds",
 			*r.Spec.ActiveDeadlineSeconds), now)
@@ -56,7 +56,7 @@ func plan(o observed, now time.Time) planned {
 			return complete(r, ReasonNoDaemon, fmt.Sprintf("daemon has not responded for a long time: does flotilla-noded run on node %s?",
 				r.Labels[keys.RecreateNode]), now)
 		}
-		return planned{recheck: report.Sooner(recheck, left)}
+		return planned{recheck: timing.Sooner(recheck, left)}
 	}
 	p := progress(o, now)
 	p.recheck = recheck
@@ -71,7 +71,7 @@ func progress(o observed, now time.Time) planned {
 	}
 	const why = "the pod is not ready while its containers are restarted"
 	s := *r.Status.DeepCopy()
-	if unready(r) {
+	if wantsUnready(r) {
 		c := metav1.Condition{Type: appsv1beta1.RecreatePreGrace, Status: metav1.ConditionTrue, Reason: appsv1beta1.RecreatePreGrace, Message: why}
 		switch {
 		case !podpatch.Gated(o.pod, keys.KruisePodReady):
@@ -92,10 +92,10 @@ func progress(o observed, now time.Time) planned {
 
 // ungated is the message that a pod stays ready while its connections drain.
 const ungated = "the pod has no readiness gate " + string(keys.KruisePodReady) + ", so it stays ready until its containers are stopped; add the " +
-	"gate to the pod template, and it is for pods that are created then"
+	"gate to the pod template; only pods created after that have it"
 
-// unready reports whether a request wants its pod to be unready.
-func unready(r *appsv1beta1.ContainerRecreateRequest) bool {
+// wantsUnready reports whether a request wants its pod to be unready.
+func wantsUnready(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return r.Spec.Strategy != nil && r.Spec.Strategy.UnreadyGracePeriodSeconds != nil
 }
 
@@ -120,15 +120,15 @@ func lastReport(o observed) planned {
 		return planned{}
 	}
 	s := *r.Status.DeepCopy()
-	for _, is := range snapshot(r, o.pod) {
-		of := func(was appsv1beta1.ContainerStatusSnapshot) bool { return was.Name == is.Name }
-		at := slices.IndexFunc(s.ContainerStatusSnapshot, of)
+	for _, observed := range snapshot(r, o.pod) {
+		sameName := func(recorded appsv1beta1.ContainerStatusSnapshot) bool { return recorded.Name == observed.Name }
+		at := slices.IndexFunc(s.ContainerStatusSnapshot, sameName)
 		switch {
-		case r.Status.CompletionTime.Before(&inplace.Status(o.pod, is.Name).State.Running.StartedAt):
+		case r.Status.CompletionTime.Before(&inplace.Status(o.pod, observed.Name).State.Running.StartedAt):
 		case at < 0:
-			s.ContainerStatusSnapshot = append(s.ContainerStatusSnapshot, is)
-		case s.ContainerStatusSnapshot[at].ContainerID != is.ContainerID:
-			s.ContainerStatusSnapshot[at] = is
+			s.ContainerStatusSnapshot = append(s.ContainerStatusSnapshot, observed)
+		case s.ContainerStatusSnapshot[at].ContainerID != observed.ContainerID:
+			s.ContainerStatusSnapshot[at] = observed
 		}
 	}
 	if apiequality.Semantic.DeepEqual(s, r.Status) {
@@ -153,7 +153,7 @@ func finished(o observed, now time.Time) planned {
 	if p := release(o, reasonOver, "the request is complete"); p.step != "" {
 		return p
 	}
-	if due, left := jobend.Due(r.Status.CompletionTime, r.Spec.TTLSecondsAfterFinished, now); !due {
+	if due, left := timing.Passed(r.Status.CompletionTime, r.Spec.TTLSecondsAfterFinished, now); !due {
 		return planned{recheck: left}
 	}
 	return planned{step: stepRemove, reason: reasonTTL, why: "its TTL has passed"}

@@ -10,9 +10,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
-	"github.com/flotilla-io/flotilla/pkg/seconds"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
 )
 
 var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -45,13 +45,13 @@ func TestPlan(t *testing.T) {
 	}{
 		{name: "the daemon has a minute to answer", age: 59 * time.Second, recheck: time.Second},
 		{
-			name: "and no longer", age: time.Minute, step: stepComplete, reason: ReasonNoDaemon,
+			name: "without an answer for a minute the request is completed", age: time.Minute, step: stepComplete, reason: ReasonNoDaemon,
 			message: "daemon has not responded for a long time: does flotilla-noded run on node node-1?",
 		},
-		{name: "one that waits for another is not given up", age: time.Hour, change: func(r *request) { r.Status.Phase = appsv1beta1.RecreatePending }},
-		{name: "a pod that is gone completes it", gone: true, step: stepComplete, reason: ReasonPodGone, message: "pod has gone"},
+		{name: "a request that waits for another one is not completed", age: time.Hour, change: func(r *request) { r.Status.Phase = appsv1beta1.RecreatePending }},
+		{name: "a request whose pod is gone is completed", gone: true, step: stepComplete, reason: ReasonPodGone, message: "pod has gone"},
 		{
-			name: "so does one that has ended", pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, step: stepComplete, reason: ReasonPodGone,
+			name: "a request whose pod has ended is completed", pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, step: stepComplete, reason: ReasonPodGone,
 			message: "pod has gone: its phase is Failed",
 		},
 		{name: "the deadline is awaited", age: 9 * time.Second, recheck: time.Second, change: func(r *request) {
@@ -59,59 +59,59 @@ func TestPlan(t *testing.T) {
 			r.Spec.ActiveDeadlineSeconds = new(int64(10))
 		}},
 		{
-			name: "at the deadline it is complete", age: 10 * time.Second, step: stepComplete, reason: ReasonDeadlineExceeded,
+			name: "a request is completed at its deadline", age: 10 * time.Second, step: stepComplete, reason: ReasonDeadlineExceeded,
 			message: "not all containers were restarted within the 10 seconds of activeDeadlineSeconds",
 			change:  func(r *request) { under(r); r.Spec.ActiveDeadlineSeconds = new(int64(10)) },
 		},
 		{
 			// A time.Duration can hold 292 years.
-			name: "a deadline in 317 years is not over", recheck: seconds.Duration(10_000_000_000),
+			name: "a deadline in 317 years has not passed", recheck: timing.Seconds(10_000_000_000),
 			change: func(r *request) { under(r); r.Spec.ActiveDeadlineSeconds = new(int64(10_000_000_000)) },
 		},
-		{name: "one under way without a grace period writes nothing", change: under},
+		{name: "a request in progress without a grace period writes nothing", change: under},
 		{name: "a grace period begins with the finalizer", change: graceful, step: stepHold, reason: reasonGrace},
-		{name: "then the pod is not ready", change: held, step: stepUnready, reason: reasonGrace},
-		{name: "then since when is reported", change: held, pod: blocked, step: stepReport, reason: reasonSnapshot},
+		{name: "after the finalizer the pod is made unready", change: held, step: stepUnready, reason: reasonGrace},
+		{name: "the time since the pod is unready is reported", change: held, pod: blocked, step: stepReport, reason: reasonSnapshot},
 		{
-			name: "one without the gate is not held", change: graceful, step: stepReport, reason: reasonSnapshot,
+			name: "a request for a pod without the gate gets no finalizer", change: graceful, step: stepReport, reason: reasonSnapshot,
 			pod: func(p *corev1.Pod) { p.Spec.ReadinessGates = nil },
 		},
 		{
 			name: "a pod without the gate is not made unready", change: held, step: stepReport, reason: reasonSnapshot,
 			pod: func(p *corev1.Pod) { p.Spec.ReadinessGates = nil },
 		},
-		{name: "what was started since is reported", change: under, step: stepReport, reason: reasonSnapshot, pod: func(p *corev1.Pod) {
+		{name: "containers started since are reported", change: under, step: stepReport, reason: reasonSnapshot, pod: func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(noon)
 		}},
-		{name: "also when the daemon has completed it first", age: time.Hour, change: done, step: stepReport, reason: reasonSnapshot, pod: func(p *corev1.Pod) {
+		{name: "containers are reported after the daemon has completed the request", age: time.Hour, change: done, step: stepReport, reason: reasonSnapshot, pod: func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(noon.Add(-59 * time.Second))
 		}},
-		{name: "of a container that was restarted once more since it was reported", age: time.Hour, step: stepReport, reason: reasonSnapshot, change: func(r *request) {
+		{name: "a container that was restarted again is reported again", age: time.Hour, step: stepReport, reason: reasonSnapshot, change: func(r *request) {
 			done(r)
 			r.Status.ContainerStatusSnapshot = []appsv1beta1.ContainerStatusSnapshot{{Name: "app", ContainerID: "containerd://app-before"}}
 		}, pod: func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(noon.Add(-59 * time.Second))
 		}},
-		{name: "but not whether it is ready any more", age: time.Hour, step: stepRelease, reason: reasonOver, change: func(r *request) {
+		{name: "readiness is no longer reported after completion", age: time.Hour, step: stepRelease, reason: reasonOver, change: func(r *request) {
 			done(r)
 			r.Status.ContainerStatusSnapshot = []appsv1beta1.ContainerStatusSnapshot{{Name: "app", ContainerID: "containerd://app-0"}}
 		}, pod: func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(noon.Add(-59 * time.Second))
 		}},
-		{name: "what was started after its completion is not the request's", age: time.Hour, change: done, step: stepRelease, reason: reasonOver, pod: func(p *corev1.Pod) {
+		{name: "containers started after completion are not reported", age: time.Hour, change: done, step: stepRelease, reason: reasonOver, pod: func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(noon.Add(-58 * time.Second))
 		}},
-		{name: "when it is complete the pod is ready first", change: done, pod: blocked, step: stepReady, reason: reasonOver},
-		{name: "then the label goes", change: done, step: stepRelease, reason: reasonOver},
-		{name: "then its TTL runs", change: released, recheck: time.Second},
-		{name: "and it is removed", change: func(r *request) { released(r); r.Spec.TTLSecondsAfterFinished = new(int32(59)) }, step: stepRemove, reason: reasonTTL},
-		{name: "without a TTL it stays", change: func(r *request) { released(r); r.Spec.TTLSecondsAfterFinished = nil }},
-		{name: "one that is deleted makes the pod ready", pod: blocked, step: stepReady, reason: reasonDeleted, change: func(r *request) {
+		{name: "after completion the pod is made ready first", change: done, pod: blocked, step: stepReady, reason: reasonOver},
+		{name: "then the label is removed", change: done, step: stepRelease, reason: reasonOver},
+		{name: "then the TTL starts", change: released, recheck: time.Second},
+		{name: "the request is deleted after its TTL", change: func(r *request) { released(r); r.Spec.TTLSecondsAfterFinished = new(int32(59)) }, step: stepRemove, reason: reasonTTL},
+		{name: "the request stays without a TTL", change: func(r *request) { released(r); r.Spec.TTLSecondsAfterFinished = nil }},
+		{name: "a request that is being deleted makes the pod ready", pod: blocked, step: stepReady, reason: reasonDeleted, change: func(r *request) {
 			held(r)
 			r.DeletionTimestamp = new(metav1.NewTime(noon))
 		}},
-		{name: "and lets go", step: stepRelease, reason: reasonDeleted, change: func(r *request) { held(r); r.DeletionTimestamp = new(metav1.NewTime(noon)) }},
-		{name: "also when its pod is gone", gone: true, step: stepRelease, reason: reasonDeleted, change: func(r *request) {
+		{name: "a request that is being deleted is released", step: stepRelease, reason: reasonDeleted, change: func(r *request) { held(r); r.DeletionTimestamp = new(metav1.NewTime(noon)) }},
+		{name: "a request that is being deleted is released even if its pod is gone", gone: true, step: stepRelease, reason: reasonDeleted, change: func(r *request) {
 			held(r)
 			r.DeletionTimestamp = new(metav1.NewTime(noon))
 		}},

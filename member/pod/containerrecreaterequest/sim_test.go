@@ -19,10 +19,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -47,14 +47,14 @@ func simulated(tb testing.TB) sim.Kind {
 		Index: index,
 		For:   &appsv1beta1.ContainerRecreateRequest{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.Pod{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				of := is
-				if of == nil {
-					of = was
+			&corev1.Pod{}: func(w *sim.World, before, after client.Object) []reconcile.Request {
+				pod := after
+				if pod == nil {
+					pod = before
 				}
-				out := holders(of)
+				out := holders(pod)
 				for _, r := range sim.Cached[*appsv1beta1.ContainerRecreateRequest](w) {
-					if r.Spec.PodName == of.GetName() {
+					if r.Spec.PodName == pod.GetName() {
 						out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(r)})
 					}
 				}
@@ -64,11 +64,11 @@ func simulated(tb testing.TB) sim.Kind {
 		Actors: []sim.Actor{daemon{}},
 		Rules: []sim.Rule{
 			sim.DeletesByUID(),
-			{Name: "a pod that is not ready is held by a finalizer", Write: heldBefore},
-			{Name: "only what is over is completed", Write: completesInTime},
-			{Name: "what the daemon wrote stays", Write: leavesStates},
+			{Name: "a pod is unready only while the request has the finalizer", Write: checkFinalizer},
+			{Name: "only requests that can't continue are completed", Write: checkCompletion},
+			{Name: "the daemon's states stay", Write: checkStates},
 		},
-		Summary: end,
+		Summary: summarize,
 	}
 }
 
@@ -107,7 +107,7 @@ func (daemon) Steps(w *sim.World) []sim.Step {
 		case first.Status.Phase != appsv1beta1.RecreateRecreating:
 			out = append(out, phase(w, first, appsv1beta1.RecreateRecreating))
 		case first.Labels[silent] == begins:
-		case unready(first) && !report.IsConditionTrue(first.Status.Conditions, appsv1beta1.RecreatePreGrace):
+		case wantsUnready(first) && !report.IsConditionTrue(first.Status.Conditions, appsv1beta1.RecreatePreGrace):
 		case pod.Status.ContainerStatuses[0].ContainerID == first.Spec.Containers[0].StatusContext.ContainerID:
 			next := pod.DeepCopy()
 			st := &next.Status.ContainerStatuses[0]
@@ -136,63 +136,63 @@ func phase(w *sim.World, r *appsv1beta1.ContainerRecreateRequest, p appsv1beta1.
 	}}
 }
 
-// heldBefore: a pod becomes unready for a request only while the request has the finalizer, which stays until the pod is no longer kept
+// checkFinalizer: a pod becomes unready for a request only while the request has the finalizer, which stays until the pod is no longer kept
 // unready.
-func heldBefore(w *sim.World, c sim.Change) error {
+func checkFinalizer(w *sim.World, c sim.Change) error {
 	if done := c.ByController() && !c.Late && c.Err == nil; !done {
 		return nil
 	}
 	if r, ok := c.Before.(*appsv1beta1.ContainerRecreateRequest); ok && slices.Contains(r.Finalizers, keys.RecreateUnready) {
-		is, _ := c.After.(*appsv1beta1.ContainerRecreateRequest)
+		after, _ := c.After.(*appsv1beta1.ContainerRecreateRequest)
 		pod := sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: r.Namespace, Name: r.Spec.PodName})
-		if (is == nil || !slices.Contains(is.Finalizers, keys.RecreateUnready)) && pod != nil && pod.DeletionTimestamp == nil &&
+		if (after == nil || !slices.Contains(after.Finalizers, keys.RecreateUnready)) && pod != nil && pod.DeletionTimestamp == nil &&
 			lifecycle.Blocks(pod, recreate.Agent, recreate.Key(r)) {
 			return fmt.Errorf("%s lets go of %s, whose pod is not ready", c.Request, r.Name)
 		}
 	}
-	was, isPod := c.Before.(*corev1.Pod)
-	is, stays := c.After.(*corev1.Pod)
+	before, isPod := c.Before.(*corev1.Pod)
+	after, stays := c.After.(*corev1.Pod)
 	if !isPod || !stays {
 		return nil
 	}
-	for _, req := range holders(is) {
+	for _, req := range holders(after) {
 		r := sim.Find[*appsv1beta1.ContainerRecreateRequest](w, req.NamespacedName)
-		if !lifecycle.Blocks(was, recreate.Agent, req.String()) && (r == nil || !slices.Contains(r.Finalizers, keys.RecreateUnready)) {
+		if !lifecycle.Blocks(before, recreate.Agent, req.String()) && (r == nil || !slices.Contains(r.Finalizers, keys.RecreateUnready)) {
 			return fmt.Errorf("%s makes the pod not ready for %s, which has no finalizer", c.Request, req)
 		}
 	}
 	return nil
 }
 
-// completesInTime: the controller completes a request when its pod is gone or its time is over, and not before.
-func completesInTime(w *sim.World, c sim.Change) error {
-	was, ok := c.Before.(*appsv1beta1.ContainerRecreateRequest)
-	is, stays := c.After.(*appsv1beta1.ContainerRecreateRequest)
-	if !ok || !stays || !c.ByController() || recreate.Done(was) || !recreate.Done(is) {
+// checkCompletion: the controller completes a request when its pod is gone or its time is over, and not before.
+func checkCompletion(w *sim.World, c sim.Change) error {
+	before, ok := c.Before.(*appsv1beta1.ContainerRecreateRequest)
+	after, stays := c.After.(*appsv1beta1.ContainerRecreateRequest)
+	if !ok || !stays || !c.ByController() || recreate.Done(before) || !recreate.Done(after) {
 		return nil
 	}
-	pod := sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: is.Namespace, Name: is.Spec.PodName})
-	age := w.Now().Sub(is.CreationTimestamp.Time)
-	late := is.Spec.ActiveDeadlineSeconds != nil && age >= time.Duration(*is.Spec.ActiveDeadlineSeconds)*time.Second
-	gone := pod == nil || pod.DeletionTimestamp != nil || string(pod.UID) != is.Labels[keys.RecreatePodUID]
-	if !gone && !late && (was.Status.Phase != "" || age < silence) {
-		return fmt.Errorf("%s completes %s after %s: %s", c.Request, is.Name, age, is.Status.Message)
+	pod := sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: after.Namespace, Name: after.Spec.PodName})
+	age := w.Now().Sub(after.CreationTimestamp.Time)
+	late := after.Spec.ActiveDeadlineSeconds != nil && age >= time.Duration(*after.Spec.ActiveDeadlineSeconds)*time.Second
+	gone := pod == nil || pod.DeletionTimestamp != nil || string(pod.UID) != after.Labels[keys.RecreatePodUID]
+	if !gone && !late && (before.Status.Phase != "" || age < silence) {
+		return fmt.Errorf("%s completes %s after %s: %s", c.Request, after.Name, age, after.Status.Message)
 	}
 	return nil
 }
 
-// leavesStates: only the daemon writes the states of containers.
-func leavesStates(_ *sim.World, c sim.Change) error {
-	was, ok := c.Before.(*appsv1beta1.ContainerRecreateRequest)
-	is, stays := c.After.(*appsv1beta1.ContainerRecreateRequest)
-	if ok && stays && c.ByController() && fmt.Sprint(was.Status.ContainerRecreateStates) != fmt.Sprint(is.Status.ContainerRecreateStates) {
-		return fmt.Errorf("%s changes the states of %s", c.Request, is.Name)
+// checkStates: only the daemon writes the states of containers.
+func checkStates(_ *sim.World, c sim.Change) error {
+	before, ok := c.Before.(*appsv1beta1.ContainerRecreateRequest)
+	after, stays := c.After.(*appsv1beta1.ContainerRecreateRequest)
+	if ok && stays && c.ByController() && fmt.Sprint(before.Status.ContainerRecreateStates) != fmt.Sprint(after.Status.ContainerRecreateStates) {
+		return fmt.Errorf("%s changes the states of %s", c.Request, after.Name)
 	}
 	return nil
 }
 
-// end returns what matters at rest. That doesn't include the snapshot: the daemon may be done before it is written.
-func end(w *sim.World) string {
+// summarize returns what matters at rest. That doesn't include the snapshot: the daemon may be done before it is written.
+func summarize(w *sim.World) string {
 	var lines []string
 	for _, pod := range sim.All[*corev1.Pod](w) {
 		if pod.DeletionTimestamp != nil {
@@ -268,21 +268,21 @@ func TestSimulation(t *testing.T) {
 	}
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 75 * time.Second},
 		sim.Scenario{Name: "one", Objects: []client.Object{target(), again("a")}},
-		sim.Scenario{Name: "one with an unready grace period", Objects: []client.Object{target(), again("a", graceful)}},
-		sim.Scenario{Name: "two for one pod", Objects: []client.Object{target(), again("a", graceful), again("b", graceful)}},
-		sim.Scenario{Name: "it is deleted after its TTL", Objects: []client.Object{target(), again("a", ttl, graceful)}},
+		sim.Scenario{Name: "a request with an unready grace period", Objects: []client.Object{target(), again("a", graceful)}},
+		sim.Scenario{Name: "two requests for one pod", Objects: []client.Object{target(), again("a", graceful), again("b", graceful)}},
+		sim.Scenario{Name: "a request is deleted after its TTL", Objects: []client.Object{target(), again("a", ttl, graceful)}},
 		sim.Scenario{Name: "no daemon answers", Objects: []client.Object{target(), again("a", unanswered, graceful)}},
 		sim.Scenario{Name: "the deadline passes", Objects: []client.Object{target(), again("a", begun, deadline, graceful)}},
-		sim.Scenario{Name: "it is for a pod of before", Objects: []client.Object{target(), again("a", another)}},
+		sim.Scenario{Name: "a request for an earlier pod", Objects: []client.Object{target(), again("a", another)}},
 		sim.Scenario{
-			Name: "it is deleted while it waits", Objects: []client.Object{target(), again("a", begun, graceful)},
+			Name: "a request is deleted while it waits", Objects: []client.Object{target(), again("a", begun, graceful)},
 			Edits: []sim.Edit{remove(again("a"))},
 		},
 		sim.Scenario{
-			Name: "the pod goes", Objects: []client.Object{target(), again("a", begun, graceful)}, Edits: []sim.Edit{remove(target())},
+			Name: "the pod is deleted", Objects: []client.Object{target(), again("a", begun, graceful)}, Edits: []sim.Edit{remove(target())},
 		},
 		sim.Scenario{
-			Name: "another follows", Objects: []client.Object{target(), again("a", graceful)}, Edits: []sim.Edit{create(again("b", graceful))},
+			Name: "another request follows", Objects: []client.Object{target(), again("a", graceful)}, Edits: []sim.Edit{create(again("b", graceful))},
 		},
 	)
 }

@@ -20,14 +20,14 @@ func TestARequestOfOpenKruiseIsTakenOver(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/openkruise.yaml")
 	require.NoError(t, err)
-	stored, seen, is := &appsv1beta1.ContainerRecreateRequest{}, &appsv1alpha1.ContainerRecreateRequest{}, &appsv1alpha1.ContainerRecreateRequest{}
+	stored, seen, live := &appsv1beta1.ContainerRecreateRequest{}, &appsv1alpha1.ContainerRecreateRequest{}, &appsv1alpha1.ContainerRecreateRequest{}
 	first, second, found := bytes.Cut(text, []byte("\n---\n"))
 	require.True(t, found)
 	require.NoError(t, yaml.UnmarshalStrict(first, stored))
 	require.NoError(t, yaml.UnmarshalStrict(second, seen))
-	require.NoError(t, appsv1alpha1.ContainerRecreateRequestFromHub(t.Context(), stored, is))
-	is.TypeMeta = seen.TypeMeta
-	require.Empty(t, cmp.Diff(seen, is))
+	require.NoError(t, appsv1alpha1.ContainerRecreateRequestFromHub(t.Context(), stored, live))
+	live.TypeMeta = seen.TypeMeta
+	require.Empty(t, cmp.Diff(seen, live))
 
 	w, next := &Webhook{}, stored.DeepCopy()
 	require.NoError(t, w.Default(webhooktest.Requested(t, stored), next))

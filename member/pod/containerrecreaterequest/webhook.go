@@ -17,10 +17,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/nodefit"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/plan/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 const (
@@ -51,7 +51,7 @@ func (w *Webhook) Default(ctx context.Context, r *appsv1beta1.ContainerRecreateR
 		restore(r, old)
 		return nil
 	}
-	faults := given(&r.Spec)
+	faults := validateGiven(&r.Spec)
 	if len(faults) > 0 {
 		return admit.Invalid(gvk(), r.Name, faults)
 	}
@@ -60,18 +60,18 @@ func (w *Webhook) Default(ctx context.Context, r *appsv1beta1.ContainerRecreateR
 	switch err := w.Live.Get(ctx, types.NamespacedName{Namespace: admit.Namespace(ctx, r), Name: r.Spec.PodName}, pod); {
 	case apierrors.IsNotFound(err):
 		return admit.Invalid(gvk(), r.Name, field.ErrorList{field.Invalid(path.Child("podName"), r.Spec.PodName,
-			"there is no such pod: name one of the namespace of the request")})
+			"there is no such pod in the namespace of the request")})
 	case err != nil:
 		return fmt.Errorf("get pod %s: %w", r.Spec.PodName, err)
 	}
 	node := &corev1.Node{}
-	if fault := usable(pod, path.Child("podName")); fault != nil {
+	if fault := whyUnusable(pod, path.Child("podName")); fault != nil {
 		return admit.Invalid(gvk(), r.Name, field.ErrorList{fault})
 	}
 	switch err := w.Live.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); {
 	case apierrors.IsNotFound(err):
 		return admit.Invalid(gvk(), r.Name, field.ErrorList{field.Invalid(path.Child("podName"), r.Spec.PodName, fmt.Sprintf(
-			"its node %s does not exist any more: delete the pod", pod.Spec.NodeName))})
+			"its node %s no longer exists: delete the pod", pod.Spec.NodeName))})
 	case err != nil:
 		return fmt.Errorf("get node %s: %w", pod.Spec.NodeName, err)
 	}
@@ -82,8 +82,8 @@ func (w *Webhook) Default(ctx context.Context, r *appsv1beta1.ContainerRecreateR
 	return admit.Invalid(gvk(), r.Name, fillContainers(r, pod))
 }
 
-// given validates the fields that users set.
-func given(s *appsv1beta1.ContainerRecreateRequestSpec) field.ErrorList {
+// validateGiven validates the fields that users set.
+func validateGiven(s *appsv1beta1.ContainerRecreateRequestSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	var faults field.ErrorList
 	if s.PodName == "" {
@@ -107,9 +107,9 @@ func given(s *appsv1beta1.ContainerRecreateRequestSpec) field.ErrorList {
 	}
 	if d := s.ActiveDeadlineSeconds; d != nil && *d < deadlineMin {
 		faults = append(faults, field.Invalid(path.Child("activeDeadlineSeconds"), *d, fmt.Sprintf(
-			"no container can be restarted that soon: give %d or more, or none", deadlineMin)))
+			"no container can be restarted that soon: set %d or more, or leave it unset", deadlineMin)))
 	}
-	const negative = "it is negative: give 0 or more, or none"
+	const negative = "must not be negative: set 0 or more, or leave it unset"
 	if t := s.TTLSecondsAfterFinished; t != nil && *t < 0 {
 		faults = append(faults, field.Invalid(path.Child("ttlSecondsAfterFinished"), *t, negative))
 	}
@@ -135,15 +135,15 @@ func given(s *appsv1beta1.ContainerRecreateRequestSpec) field.ErrorList {
 	return faults
 }
 
-// usable returns why a pod's containers can't be restarted, or nil if they can.
-func usable(pod *corev1.Pod, path *field.Path) *field.Error {
+// whyUnusable returns why a pod's containers can't be restarted, or nil if they can.
+func whyUnusable(pod *corev1.Pod, path *field.Path) *field.Error {
 	switch {
 	case pod.DeletionTimestamp != nil:
-		return field.Invalid(path, pod.Name, "the pod is being deleted: name one that is not")
+		return field.Invalid(path, pod.Name, "the pod is being deleted: name another pod")
 	case !podpatch.Active(pod):
-		return field.Invalid(path, pod.Name, fmt.Sprintf("the pod has ended, its phase is %s: name one that runs", pod.Status.Phase))
+		return field.Invalid(path, pod.Name, fmt.Sprintf("the pod has ended, its phase is %s: name a running pod", pod.Status.Phase))
 	case pod.Spec.NodeName == "":
-		return field.Invalid(path, pod.Name, "the pod is not scheduled, so that it has no containers yet: wait until it runs")
+		return field.Invalid(path, pod.Name, "the pod is not scheduled, so it has no containers yet: wait until it runs")
 	}
 	return nil
 }
@@ -172,32 +172,32 @@ func fillContainers(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) fi
 	var faults field.ErrorList
 	for i := range r.Spec.Containers {
 		c, path := &r.Spec.Containers[i], field.NewPath("spec", "containers").Index(i).Child("name")
-		of, st := recreate.Container(pod, c.Name), inplace.Status(pod, c.Name)
+		container, st := recreate.Container(pod, c.Name), inplace.Status(pod, c.Name)
 		switch {
-		case of == nil:
-			faults = append(faults, field.Invalid(path, c.Name, fmt.Sprintf("pod %s has no such container in spec.containers: name one of those", pod.Name)))
+		case container == nil:
+			faults = append(faults, field.Invalid(path, c.Name, fmt.Sprintf("pod %s has no such container in spec.containers: name one of them", pod.Name)))
 			continue
 		case st == nil || st.ContainerID == "":
 			faults = append(faults, field.Invalid(path, c.Name, fmt.Sprintf("the container of pod %s has not been started yet: wait until it has", pod.Name)))
 			continue
 		}
 		if want := r.Annotations[keys.RecreateContainerID]; want != "" && want != st.ContainerID {
-			faults = append(faults, field.Invalid(path, c.Name, fmt.Sprintf("annotation %s asks for %s, and the container is %s now, as it was "+
-				"started anew: make a request without the annotation if it is to be restarted all the same", keys.RecreateContainerID, want, st.ContainerID)))
+			faults = append(faults, field.Invalid(path, c.Name, fmt.Sprintf("annotation %s names container ID %s, but the container is %s now, because it "+
+				"was restarted: to restart it again, create a request without the annotation", keys.RecreateContainerID, want, st.ContainerID)))
 			continue
 		}
 		c.StatusContext = &appsv1beta1.ContainerRecreateRequestContainerContext{ContainerID: st.ContainerID, RestartCount: st.RestartCount}
-		if of.Lifecycle == nil || of.Lifecycle.PreStop == nil {
+		if container.Lifecycle == nil || container.Lifecycle.PreStop == nil {
 			continue
 		}
-		h := of.Lifecycle.PreStop
+		h := container.Lifecycle.PreStop
 		if h.Exec != nil || h.HTTPGet != nil || h.TCPSocket != nil { // There is no field for sleep. The daemon reads it from the pod.
 			c.PreStop = &appsv1beta1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket}
 		}
 		if h.HTTPGet == nil {
 			continue
 		}
-		for _, p := range of.Ports {
+		for _, p := range container.Ports {
 			c.Ports = append(c.Ports, appsv1beta1.RecreatePort{
 				Name: p.Name, HostPort: p.HostPort, ContainerPort: p.ContainerPort, Protocol: p.Protocol, HostIP: p.HostIP,
 			})
@@ -208,13 +208,13 @@ func fillContainers(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) fi
 
 // restore adds filled-in values to a manifest that is applied again.
 func restore(r, old *appsv1beta1.ContainerRecreateRequest) {
-	was := map[string]*appsv1beta1.ContainerRecreateRequestContainer{}
+	previous := map[string]*appsv1beta1.ContainerRecreateRequestContainer{}
 	for i := range old.Spec.Containers {
-		was[old.Spec.Containers[i].Name] = &old.Spec.Containers[i]
+		previous[old.Spec.Containers[i].Name] = &old.Spec.Containers[i]
 	}
 	for i := range r.Spec.Containers {
 		c := &r.Spec.Containers[i]
-		if before := was[c.Name]; before != nil && c.PreStop == nil && c.Ports == nil && c.StatusContext == nil {
+		if before := previous[c.Name]; before != nil && c.PreStop == nil && c.Ports == nil && c.StatusContext == nil {
 			before.DeepCopyInto(c)
 		}
 	}
@@ -250,7 +250,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, r *appsv1beta1.ContainerRe
 		return nil, client.IgnoreNotFound(err) // It existed a moment ago. The controller completes the request.
 	}
 	var warnings admission.Warnings
-	if unready(r) && !podpatch.Gated(pod, keys.KruisePodReady) {
+	if wantsUnready(r) && !podpatch.Gated(pod, keys.KruisePodReady) {
 		warnings = append(warnings, "spec.strategy.unreadyGracePeriodSeconds: "+ungated)
 	}
 	for i := range r.Spec.Containers {
@@ -259,7 +259,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, r *appsv1beta1.ContainerRe
 			continue
 		}
 		if policy := inplace.RestartPolicy(c, pod); policy != corev1.RestartPolicyAlways {
-			warnings = append(warnings, fmt.Sprintf("spec.containers[%d].name: container %s has restart policy %s: it is stopped, and may not be "+
+			warnings = append(warnings, fmt.Sprintf("spec.containers[%d].name: container %s has restart policy %s: it will be stopped, but may not be "+
 				"started again", i, c.Name, policy))
 		}
 	}
@@ -269,7 +269,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, r *appsv1beta1.ContainerRe
 // ValidateUpdate rejects changes to the spec and to the fields that the daemon relies on.
 func (w *Webhook) ValidateUpdate(_ context.Context, old, r *appsv1beta1.ContainerRecreateRequest) (admission.Warnings, error) {
 	var faults field.ErrorList
-	const another = "it can't be changed: make another ContainerRecreateRequest"
+	const another = "it can't be changed: create another ContainerRecreateRequest"
 	if !apiequality.Semantic.DeepEqual(old.Spec, r.Spec) {
 		faults = append(faults, field.Forbidden(field.NewPath("spec"), another))
 	}
@@ -278,8 +278,8 @@ func (w *Webhook) ValidateUpdate(_ context.Context, old, r *appsv1beta1.Containe
 			faults = append(faults, field.Invalid(field.NewPath("metadata", "labels").Key(key), r.Labels[key], another))
 		}
 	}
-	if was, is := old.Annotations[keys.RecreateRequester], r.Annotations[keys.RecreateRequester]; was != is {
-		faults = append(faults, field.Invalid(field.NewPath("metadata", "annotations").Key(keys.RecreateRequester), is, another))
+	if oldRequester, requester := old.Annotations[keys.RecreateRequester], r.Annotations[keys.RecreateRequester]; oldRequester != requester {
+		faults = append(faults, field.Invalid(field.NewPath("metadata", "annotations").Key(keys.RecreateRequester), requester, another))
 	}
 	return nil, admit.Invalid(gvk(), r.Name, faults)
 }

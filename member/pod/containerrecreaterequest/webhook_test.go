@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
-func asked() *appsv1beta1.ContainerRecreateRequest {
+func newRequest() *appsv1beta1.ContainerRecreateRequest {
 	return &appsv1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "again", Labels: map[string]string{keys.RecreateNode: "another"}},
 		Spec: appsv1beta1.ContainerRecreateRequestSpec{
@@ -46,7 +46,7 @@ func TestARequestIsFilledInFromItsPod(t *testing.T) {
 	ctx := admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Namespace: testkit.Namespace, UserInfo: authenticationv1.UserInfo{Username: "alice"},
 	}})
-	r := asked()
+	r := newRequest()
 	require.NoError(t, w.Default(ctx, r))
 	require.Equal(t, map[string]string{
 		keys.RecreateNode: "node-1", keys.RecreatePodUID: "uid-web", keys.RecreateActive: "true", "type": "virtual-kubelet",
@@ -65,7 +65,7 @@ func TestARequestIsFilledInFromItsPod(t *testing.T) {
 	require.Empty(t, warnings)
 
 	// Applying the same manifest again changes nothing.
-	next := asked()
+	next := newRequest()
 	next.Labels, next.Annotations = r.Labels, r.Annotations
 	require.NoError(t, w.Default(webhooktest.Requested(t, r), next))
 	require.Equal(t, r.Spec, next.Spec)
@@ -77,7 +77,7 @@ func TestARequestIsFilledInFromItsPod(t *testing.T) {
 	next.Annotations = nil
 	_, err = w.ValidateUpdate(ctx, r, next)
 	for _, want := range []string{
-		"spec: Forbidden: it can't be changed: make another ContainerRecreateRequest",
+		"spec: Forbidden: it can't be changed: create another ContainerRecreateRequest",
 		`metadata.labels[crr.apps.kruise.io/node-name]: Invalid value: ""`, `metadata.annotations[fleet.kruise.io/requested-by]: Invalid value: ""`,
 	} {
 		require.ErrorContains(t, err, want)
@@ -89,22 +89,22 @@ func TestARequestForAContainerThatWasStartedAnewIsRefused(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	w := &Webhook{Live: clientfake.NewClientBuilder().WithObjects(scheduled(), node).Build()}
 	ctx := admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: testkit.Namespace}})
-	r := asked()
+	r := newRequest()
 	r.Annotations = map[string]string{keys.RecreateContainerID: "containerd://app-0"}
 	require.NoError(t, w.Default(ctx, r))
-	r = asked()
+	r = newRequest()
 	r.Annotations = map[string]string{keys.RecreateContainerID: "containerd://before"}
 	err := w.Default(ctx, r)
 	require.True(t, apierrors.IsInvalid(err))
-	require.ErrorContains(t, err, "spec.containers[0].name: Invalid value: \"app\": annotation fleet.kruise.io/container-id asks for containerd://before, "+
-		"and the container is containerd://app-0 now, as it was started anew")
+	require.ErrorContains(t, err, "spec.containers[0].name: Invalid value: \"app\": annotation fleet.kruise.io/container-id names container ID containerd://before, "+
+		"but the container is containerd://app-0 now, because it was restarted")
 }
 
 func TestWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	type spec = appsv1beta1.ContainerRecreateRequestSpec
-	strategy := func(s appsv1beta1.ContainerRecreateRequestStrategy) func(*spec) {
-		return func(of *spec) { of.Strategy = &s }
+	strategy := func(strategy appsv1beta1.ContainerRecreateRequestStrategy) func(*spec) {
+		return func(s *spec) { s.Strategy = &strategy }
 	}
 	for _, tc := range []struct {
 		name   string
@@ -114,18 +114,18 @@ func TestWhatIsRefused(t *testing.T) {
 	}{
 		{name: "no pod", change: func(s *spec) { s.PodName = "" }, want: "spec.podName: Required value: name the pod"},
 		{name: "no container", change: func(s *spec) { s.Containers = nil }, want: "spec.containers: Required value: name the containers"},
-		{name: "one twice", change: func(s *spec) { s.Containers = append(s.Containers, s.Containers[0]) }, want: `spec.containers[1].name: Duplicate value: "app"`},
+		{name: "a duplicate container", change: func(s *spec) { s.Containers = append(s.Containers, s.Containers[0]) }, want: `spec.containers[1].name: Duplicate value: "app"`},
 		{
-			name: "what is filled in", want: "spec.containers[0].statusContext: Forbidden: it is filled in from the pod: remove it",
+			name: "a field that is filled in", want: "spec.containers[0].statusContext: Forbidden: it is filled in from the pod: remove it",
 			change: func(s *spec) { s.Containers[0].StatusContext = &appsv1beta1.ContainerRecreateRequestContainerContext{} },
 		},
 		{
 			name: "a deadline that is too soon", change: func(s *spec) { s.ActiveDeadlineSeconds = new(int64(2)) },
-			want: "spec.activeDeadlineSeconds: Invalid value: 2: no container can be restarted that soon: give 3 or more, or none",
+			want: "spec.activeDeadlineSeconds: Invalid value: 2: no container can be restarted that soon: set 3 or more, or leave it unset",
 		},
-		{name: "a negative TTL", change: func(s *spec) { s.TTLSecondsAfterFinished = new(int32(-1)) }, want: "spec.ttlSecondsAfterFinished: Invalid value: -1: it is negative"},
+		{name: "a negative TTL", change: func(s *spec) { s.TTLSecondsAfterFinished = new(int32(-1)) }, want: "spec.ttlSecondsAfterFinished: Invalid value: -1: must not be negative"},
 		{
-			name: "another policy", change: strategy(appsv1beta1.ContainerRecreateRequestStrategy{FailurePolicy: "Retry"}),
+			name: "an unknown policy", change: strategy(appsv1beta1.ContainerRecreateRequestStrategy{FailurePolicy: "Retry"}),
 			want: `spec.strategy.failurePolicy: Unsupported value: "Retry": supported values: "Fail", "Ignore"`,
 		},
 		{
@@ -140,16 +140,16 @@ func TestWhatIsRefused(t *testing.T) {
 			name: "a negative unready period", change: strategy(appsv1beta1.ContainerRecreateRequestStrategy{UnreadyGracePeriodSeconds: new(int64(-1))}),
 			want: "spec.strategy.unreadyGracePeriodSeconds: Invalid value: -1",
 		},
-		{name: "a pod that is not there", change: func(s *spec) { s.PodName = "no" }, want: `spec.podName: Invalid value: "no": there is no such pod`},
-		{name: "a pod that has ended", pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, want: "the pod has ended, its phase is Succeeded: name one that runs"},
+		{name: "a pod that doesn't exist", change: func(s *spec) { s.PodName = "no" }, want: `spec.podName: Invalid value: "no": there is no such pod`},
+		{name: "a pod that has ended", pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, want: "the pod has ended, its phase is Succeeded: name a running pod"},
 		{name: "a pod that is not scheduled", pod: func(p *corev1.Pod) { p.Spec.NodeName = "" }, want: "the pod is not scheduled"},
 		{name: "a pod that is being deleted", want: "the pod is being deleted", pod: func(p *corev1.Pod) {
 			p.DeletionTimestamp, p.Finalizers = new(metav1.NewTime(noon)), []string{"example.com/hold"}
 		}},
-		{name: "a node that is gone", pod: func(p *corev1.Pod) { p.Spec.NodeName = "node-2" }, want: "its node node-2 does not exist any more: delete the pod"},
+		{name: "a node that is gone", pod: func(p *corev1.Pod) { p.Spec.NodeName = "node-2" }, want: "its node node-2 no longer exists: delete the pod"},
 		{
-			name: "a container that the pod has not", change: func(s *spec) { s.Containers[0].Name = "side" },
-			want: `spec.containers[0].name: Invalid value: "side": pod web has no such container in spec.containers: name one of those`,
+			name: "a container that the pod doesn't have", change: func(s *spec) { s.Containers[0].Name = "side" },
+			want: `spec.containers[0].name: Invalid value: "side": pod web has no such container in spec.containers: name one of them`,
 		},
 		{
 			name: "a container that has not been started", pod: func(p *corev1.Pod) { p.Status.ContainerStatuses = nil },
@@ -158,7 +158,7 @@ func TestWhatIsRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			pod, r := scheduled(), asked()
+			pod, r := scheduled(), newRequest()
 			if tc.pod != nil {
 				tc.pod(pod)
 			}
@@ -176,10 +176,10 @@ func TestAContainerThatMayNotStartAgainIsAWarning(t *testing.T) {
 	pod := scheduled()
 	pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	w := &Webhook{Live: clientfake.NewClientBuilder().WithObjects(pod).Build()}
-	warnings, err := w.ValidateCreate(webhooktest.Requested[appsv1beta1.ContainerRecreateRequest](t, nil), asked())
+	warnings, err := w.ValidateCreate(webhooktest.Requested[appsv1beta1.ContainerRecreateRequest](t, nil), newRequest())
 	require.NoError(t, err)
 	require.Equal(t, admission.Warnings{
-		"spec.containers[0].name: container app has restart policy OnFailure: it is stopped, and may not be started again",
+		"spec.containers[0].name: container app has restart policy OnFailure: it will be stopped, but may not be started again",
 	}, warnings)
 }
 
@@ -188,7 +188,7 @@ func TestAPodThatStaysReadyWhileItDrainsIsAWarning(t *testing.T) {
 	for name, gates := range map[string][]corev1.PodReadinessGate{"without the gate": nil, "with it": {{ConditionType: keys.KruisePodReady}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pod, r := scheduled(), asked()
+			pod, r := scheduled(), newRequest()
 			pod.Spec.ReadinessGates = gates
 			r.Spec.Strategy = &appsv1beta1.ContainerRecreateRequestStrategy{UnreadyGracePeriodSeconds: new(int64(10))}
 			w := &Webhook{Live: clientfake.NewClientBuilder().WithObjects(pod).Build()}

@@ -13,10 +13,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 const (
@@ -34,16 +34,16 @@ func (r *Reconciler) apply(ctx context.Context, p planned) (refused []delayed, e
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			return refused, fmt.Errorf("delete ContainerRecreateRequest %s: %w", old.Name, err)
 		}
-		measure.Steps.WithLabelValues(stepDrop, reasonUndone).Inc()
+		measure.Count(stepDrop, reasonUndone, 1)
 	}
 	for i := range p.restarts {
 		f := &p.restarts[i]
-		refusal, err := r.Guards.Check(ctx, podguard.Request{Operation: podguard.Update, Old: f.pod})
+		refusal, err := r.Guards.Check(ctx, podwebhook.Request{Operation: podwebhook.Update, Old: f.pod})
 		if err != nil {
-			return refused, fmt.Errorf("ask whether container %s of pod %s may be restarted: %w", f.container, f.pod.Name, err)
+			return refused, fmt.Errorf("check whether container %s of pod %s may be restarted: %w", f.container, f.pod.Name, err)
 		}
 		if refusal != nil {
-			measure.Waits.WithLabelValues(reasonGuard).Inc()
+			measure.Wait(reasonGuard)
 			refused = append(refused, delayed{*f, refusal.Message})
 			continue
 		}
@@ -81,21 +81,21 @@ func (r *Reconciler) restart(ctx context.Context, f *failing) error {
 	case apierrors.IsInvalid(err): // The pod or the container was replaced. Its event is coming.
 		return nil
 	case err != nil:
-		r.Events.Record(f.pod, event.Warning(ReasonFailed, action, "the restart of container %s could not be requested: %v", f.container, err))
+		r.Events.Record(f.pod, event.Warning(ReasonFailed, action, "could not request the restart of container %s: %v", f.container, err))
 		return fmt.Errorf("create ContainerRecreateRequest %s: %w", f.name(), err)
 	}
-	measure.Steps.WithLabelValues(stepRestart, reasonFailed).Inc()
+	measure.Count(stepRestart, reasonFailed, 1)
 	r.Events.Record(f.pod, event.Warning(ReasonUnhealthy, action, "container %s is restarted by ContainerRecreateRequest %s: %s", f.container, f.name(), why))
 	return nil
 }
 
-// tell reports what pods wait for, once per run of each container, and returns when to check again.
-func (r *Reconciler) tell(key string, p planned, refused []delayed) time.Duration {
+// reportDelays reports what pods wait for, once per run of each container, and returns when to check again.
+func (r *Reconciler) reportDelays(object client.Object, p planned, refused []delayed) time.Duration {
 	recheck := p.recheck
-	said := map[string]bool{}
+	before, current := r.reported.Get(object), map[string]bool{}
 	once := func(what string, pod *corev1.Pod, e event.Event) {
-		said[what] = true
-		if !r.told.has(key, what) {
+		current[what] = true
+		if !before[what] {
 			r.Events.Record(pod, e)
 		}
 	}
@@ -104,11 +104,11 @@ func (r *Reconciler) tell(key string, p planned, refused []delayed) time.Duratio
 	}
 	for i, d := range append(p.delayed, refused...) {
 		if i >= len(p.delayed) {
-			recheck = report.Sooner(recheck, retryBudget)
+			recheck = timing.Sooner(recheck, retryBudget)
 		}
 		once(d.name(), d.pod, event.Warning(ReasonDelayed, action, "the liveness probe of container %s has failed: %s. %s", d.container,
 			event.Truncate(d.message, podprobe.MaxMessage/4), d.why))
 	}
-	r.told.set(key, said)
+	r.reported.Change(object, func(reported *map[string]bool) { *reported = current })
 	return recheck
 }

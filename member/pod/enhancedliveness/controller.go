@@ -3,7 +3,6 @@ package enhancedliveness
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -22,14 +21,13 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/gather"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/noded/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets;daemonsets,verbs=get;list;watch
@@ -45,7 +43,7 @@ type Options struct {
 	// Daemons tracks on which nodes a node daemon is alive; nil means on none.
 	Daemons *nodelease.Tracker
 	// Guards are asked before a container is restarted.
-	Guards podguard.Guards
+	Guards podwebhook.Guards
 	// Clock is required.
 	Clock clock.PassiveClock
 }
@@ -53,7 +51,7 @@ type Options struct {
 // Daemons reports what daemons do on a node.
 type Daemons interface{ Does(node, what string) bool }
 
-// Reconciler reconciles workloads of one kind. What it writes it decides by the apiserver, so it needs no memory of its writes.
+// Reconciler reconciles workloads of one kind. Before it writes, it decides again by what the apiserver returns, so it needs no memory of its writes.
 type Reconciler struct {
 	// Client reads from the cache and writes. Live reads from the apiserver.
 	Client client.Client
@@ -63,14 +61,15 @@ type Reconciler struct {
 	// Daemons may be nil: none is alive.
 	Daemons Daemons
 	// Guards are asked before a container is restarted.
-	Guards podguard.Guards
+	Guards podwebhook.Guards
 
-	kind    kind
-	told    told
-	pending gather.Events
+	kind kind
+	// reported holds what events have reported about workloads, so that each is recorded only once per process.
+	reported control.Memory[map[string]bool]
+	pending  control.Batch
 }
 
-// Setup adds a controller to mgr for each kind of workloads.
+// Setup adds a controller to mgr for each kind of workload.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", Feature, err)
@@ -81,7 +80,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := ownership.IndexByNode(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	events := event.New(mgr.GetEventRecorder(podcontrol.ControllerName(Feature)))
+	events := event.New(mgr.GetEventRecorder(control.Name(Feature)))
 	for _, k := range kinds() {
 		r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Events: events, Guards: o.Guards, kind: k}
 		b := r.builder(mgr, o.Workers)
@@ -96,15 +95,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// builder says what the controller watches, beside node daemons.
+// builder says what the controller watches, besides node daemons.
 func (r *Reconciler) builder(mgr ctrl.Manager, workers int) *ctrl.Builder {
-	return ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(r.kind.gvk.Kind+Feature)).
+	return control.NewBuilder(mgr, r.kind.gvk.Kind+Feature, workers).
 		For(r.kind.empty(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, r.pending.Handler(ownership.EnqueueController(r.kind.gvk), r.Clock), builder.WithPredicates(podMatters())).
 		Watches(&appsv1beta1.ContainerRecreateRequest{}, handler.EnqueueRequestsFromMapFunc(r.forRequest)).
-		Watches(&appsv1alpha1.NodePodProbe{}, r.pending.Handler(r.results(), r.Clock)).
-		WithOptions(podcontrol.Queue(workers))
+		Watches(&appsv1alpha1.NodePodProbe{}, r.pending.Handler(r.resultHandler(), r.Clock))
 }
 
 // Reconcile takes the next step for one workload.
@@ -115,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if o.object == nil {
-		r.told.set(req.String(), nil)
+		r.reported.Forget(req.NamespacedName)
 		r.pending.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
@@ -123,17 +120,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	p := plan(o, now)
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
 	if len(p.restarts)+len(p.drop) > 0 {
-		// The cache may be behind: of requests, of pods that became not ready, of containers that run in place of others.
+		// The cache may lag behind: a request may exist, a pod may no longer be ready, or a container may have been replaced.
 		if o, err = r.observe(ctx, r.Live, req.NamespacedName, true); err != nil || o.object == nil {
 			return ctrl.Result{}, err
 		}
 		p = plan(o, now)
 		if len(p.restarts)+len(p.drop) == 0 {
-			measure.Waits.WithLabelValues(metric.ReasonCache).Inc()
+			measure.Wait(metric.ReasonCache)
 		}
 	}
 	for _, reason := range p.waits {
-		measure.Waits.WithLabelValues(reason).Inc()
+		measure.Wait(reason)
 	}
 	planned := r.Clock.Now()
 	r.pending.Took(req.NamespacedName, planned.Sub(began), planned)
@@ -141,12 +138,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: r.tell(req.String(), p, refused)}, nil
+	return ctrl.Result{RequeueAfter: r.reportDelays(o.object, p, refused)}, nil
 }
 
-// podMatters lets those events of pods pass by which a plan may change.
+// podMatters passes only events of pods that may change a plan.
 func podMatters() predicate.Predicate {
-	ours := func(o client.Object) bool { pod, ok := o.(*corev1.Pod); return ok && asked(pod) }
+	ours := func(o client.Object) bool { pod, ok := o.(*corev1.Pod); return ok && hasLiveness(pod) }
 	return predicate.Funcs{
 		CreateFunc:  func(e ctrlevent.CreateEvent) bool { return ours(e.Object) },
 		DeleteFunc:  func(e ctrlevent.DeleteEvent) bool { return ours(e.Object) },
@@ -158,9 +155,9 @@ func podMatters() predicate.Predicate {
 }
 
 // podChanged reports whether an update of a pod matters.
-func podChanged(was, is client.Object) bool {
-	a, isOne := was.(*corev1.Pod)
-	b, isOther := is.(*corev1.Pod)
+func podChanged(before, after client.Object) bool {
+	a, isOne := before.(*corev1.Pod)
+	b, isOther := after.(*corev1.Pod)
 	return !isOne || !isOther || a.UID != b.UID || a.Spec.NodeName != b.Spec.NodeName || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
 		a.Annotations[keys.ContainerProbeContext] != b.Annotations[keys.ContainerProbeContext] ||
 		!apiequality.Semantic.DeepEqual(a.Labels, b.Labels) || !apiequality.Semantic.DeepEqual(a.Status, b.Status)
@@ -168,8 +165,8 @@ func podChanged(was, is client.Object) bool {
 
 // forRequest returns the workload of the pod of a request.
 func (r *Reconciler) forRequest(ctx context.Context, o client.Object) []ctrl.Request {
-	c, is := o.(*appsv1beta1.ContainerRecreateRequest)
-	if !is {
+	c, ok := o.(*appsv1beta1.ContainerRecreateRequest)
+	if !ok {
 		return nil
 	}
 	return r.forPod(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Spec.PodName})
@@ -180,27 +177,27 @@ func (r *Reconciler) forPod(ctx context.Context, key types.NamespacedName) []ctr
 	pod := &corev1.Pod{}
 	if err := r.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); err != nil {
 		if client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Could not tell the workload of a pod", "pod", key)
+			ctrl.LoggerFrom(ctx).Error(err, "Could not determine the workload of a pod", "pod", key)
 		}
 		return nil
 	}
-	return requests(pod, r.kind)
+	return requestsForPod(pod, r.kind)
 }
 
-// requests returns the workload of a pod, if it is of the kind and the pod has liveness probes for the node daemon.
-func requests(pod *corev1.Pod, k kind) []ctrl.Request {
+// requestsForPod returns the workload of a pod, if it is of the kind and the pod has liveness probes for the node daemon.
+func requestsForPod(pod *corev1.Pod, k kind) []ctrl.Request {
 	ref := metav1.GetControllerOfNoCopy(pod)
-	if !asked(pod) || !ownership.RefersTo(ref, k.gvk) {
+	if !hasLiveness(pod) || !ownership.RefersTo(ref, k.gvk) {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: ref.Name}}}
 }
 
-// results requests the workloads of pods whose results have changed.
-func (r *Reconciler) results() handler.Funcs {
+// resultHandler enqueues the workloads of pods whose results have changed.
+func (r *Reconciler) resultHandler() handler.Funcs {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
-	add := func(ctx context.Context, q queue, was, is client.Object) {
-		for _, key := range podprobe.Changed(was, is) {
+	add := func(ctx context.Context, q queue, before, after client.Object) {
+		for _, key := range podprobe.Changed(before, after) {
 			for _, req := range r.forPod(ctx, key) {
 				q.Add(req)
 			}
@@ -209,30 +206,5 @@ func (r *Reconciler) results() handler.Funcs {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e ctrlevent.CreateEvent, q queue) { add(ctx, q, nil, e.Object) },
 		UpdateFunc: func(ctx context.Context, e ctrlevent.UpdateEvent, q queue) { add(ctx, q, e.ObjectOld, e.ObjectNew) },
-	}
-}
-
-// told is what events have said of a workload, so that they say it once. A restart says it again.
-type told struct {
-	mu   sync.Mutex
-	said map[string]map[string]bool
-}
-
-func (t *told) has(key, what string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.said[key][what]
-}
-
-func (t *told) set(key string, said map[string]bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case len(said) == 0:
-		delete(t.said, key)
-	case t.said == nil:
-		t.said = map[string]map[string]bool{key: said}
-	default:
-		t.said[key] = said
 	}
 }

@@ -18,31 +18,31 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// refuses is a guard that refuses as long as why is set.
-type refuses struct{ why string }
+// refusingGuard is a guard that refuses as long as why is set.
+type refusingGuard struct{ why string }
 
-// Check implements podguard.Judge.
-func (r *refuses) Check(_ context.Context, q podguard.Request) (*podguard.Refusal, error) {
-	if r.why == "" || q.Operation != podguard.Update {
+// Check implements podwebhook.Judge.
+func (r *refusingGuard) Check(_ context.Context, q podwebhook.Request) (*podwebhook.Refusal, error) {
+	if r.why == "" || q.Operation != podwebhook.Update {
 		return nil, nil
 	}
-	return &podguard.Refusal{Message: r.why}, nil
+	return &podwebhook.Refusal{Message: r.why}, nil
 }
 
-// Forecast implements podguard.Judge.
-func (*refuses) Forecast(context.Context, []podguard.Request) ([]*podguard.Refusal, error) {
+// Forecast implements podwebhook.Judge.
+func (*refusingGuard) Forecast(context.Context, []podwebhook.Request) ([]*podwebhook.Refusal, error) {
 	return nil, nil
 }
 
 // fixture is the CloneSet instance of the controller with a fake client.
 type fixture struct {
 	*Reconciler
-	guard  *refuses
+	guard  *refusingGuard
 	events *testkit.Events
 }
 
@@ -68,10 +68,10 @@ func newFixture(t *testing.T, pods ...*corev1.Pod) fixture {
 	}
 	owner := func(o client.Object) []string { return []string{string(metav1.GetControllerOf(o).UID)} }
 	c := clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&corev1.Pod{}, "flotilla.ownerUID", owner).Build()
-	f := fixture{guard: &refuses{}, events: &testkit.Events{}}
+	f := fixture{guard: &refusingGuard{}, events: &testkit.Events{}}
 	f.Reconciler = &Reconciler{
-		Client: c, Live: c, Clock: clocktesting.NewFakePassiveClock(noon), Events: f.events, Daemons: live{}, kind: cloneSets(),
-		Guards: podguard.Guards{{Guard: podguard.Guard{Gates: podguard.Gates{podguard.Update: ""}}, Judge: f.guard}},
+		Client: c, Live: c, Clock: clocktesting.NewFakePassiveClock(noon), Events: f.events, Daemons: liveDaemons{}, kind: cloneSets(),
+		Guards: podwebhook.Guards{{Guard: podwebhook.Guard{Gates: podwebhook.Gates{podwebhook.Update: ""}}, Judge: f.guard}},
 	}
 	return f
 }
@@ -87,12 +87,12 @@ func (f fixture) reconcile(t *testing.T) (after time.Duration, made []appsv1beta
 
 func TestARestartIsRequestedOnce(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, serving("a"), serving("b"))
+	f := newFixture(t, servingPod("a"), servingPod("b"))
 	after, made := f.reconcile(t)
 	require.Equal(t, retryBudget, after)
 	require.Len(t, made, 1)
 	r := made[0]
-	require.Equal(t, requestName(serving("a"), "app", "containerd://a"), r.Name)
+	require.Equal(t, requestName(servingPod("a"), "app", "containerd://a"), r.Name)
 	require.Equal(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "uid-a"}}, r.OwnerReferences)
 	require.Equal(t, map[string]string{keys.RecreateLiveness: "app", keys.RecreatePodUID: "uid-a"}, r.Labels)
 	require.Equal(t, map[string]string{
@@ -105,12 +105,12 @@ func TestARestartIsRequestedOnce(t *testing.T) {
 	}, r.Spec)
 	_, made = f.reconcile(t)
 	require.Len(t, made, 1)
-	require.Equal(t, []string{ReasonUnhealthy, ReasonDelayed}, f.events.Reasons(), "each is said once")
+	require.Equal(t, []string{ReasonUnhealthy, ReasonDelayed}, f.events.Reasons(), "each failure is reported once")
 }
 
 func TestAGuardHoldsARestartBack(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, serving("a"))
+	f := newFixture(t, servingPod("a"))
 	f.guard.why = "PodUnavailableBudget web: no more pods may become unavailable"
 	for range 2 {
 		after, made := f.reconcile(t)
@@ -126,7 +126,7 @@ func TestAGuardHoldsARestartBack(t *testing.T) {
 
 func TestAPodWhoseProbesAreNotReadableIsTold(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, serving("a", func(pod *corev1.Pod) { pod.Annotations[keys.ContainerProbeContext] = "[" }))
+	f := newFixture(t, servingPod("a", func(pod *corev1.Pod) { pod.Annotations[keys.ContainerProbeContext] = "[" }))
 	for range 2 {
 		_, made := f.reconcile(t)
 		require.Empty(t, made)
@@ -136,7 +136,7 @@ func TestAPodWhoseProbesAreNotReadableIsTold(t *testing.T) {
 
 func TestAWorkloadWhosePodsDoNotAskIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, serving("a", func(pod *corev1.Pod) { delete(pod.Annotations, keys.ContainerProbeContext) }))
+	f := newFixture(t, servingPod("a", func(pod *corev1.Pod) { delete(pod.Annotations, keys.ContainerProbeContext) }))
 	after, made := f.reconcile(t)
 	require.Zero(t, after)
 	require.Empty(t, made)
@@ -145,8 +145,8 @@ func TestAWorkloadWhosePodsDoNotAskIsLeftAlone(t *testing.T) {
 
 func TestWhatOfAPodMatters(t *testing.T) {
 	t.Parallel()
-	pod := serving("a")
-	require.False(t, podChanged(pod, serving("a", func(pod *corev1.Pod) { pod.Annotations["mine"] = "yes" })))
+	pod := servingPod("a")
+	require.False(t, podChanged(pod, servingPod("a", func(pod *corev1.Pod) { pod.Annotations["mine"] = "yes" })))
 	for name, change := range map[string]func(*corev1.Pod){
 		"its readiness": unready,
 		"its probes":    func(pod *corev1.Pod) { pod.Annotations[keys.ContainerProbeContext] = "[]" },
@@ -154,8 +154,8 @@ func TestWhatOfAPodMatters(t *testing.T) {
 		"its container": func(pod *corev1.Pod) { app(pod).ContainerID = "another" },
 		"its end":       func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(noon)) },
 	} {
-		require.True(t, podChanged(pod, serving("a", change)), name)
+		require.True(t, podChanged(pod, servingPod("a", change)), name)
 	}
-	require.Len(t, requests(pod, cloneSets()), 1)
-	require.Empty(t, requests(pod, daemonSets()))
+	require.Len(t, requestsForPod(pod, cloneSets()), 1)
+	require.Empty(t, requestsForPod(pod, daemonSets()))
 }

@@ -20,8 +20,8 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
@@ -42,7 +42,7 @@ func TestInCluster(t *testing.T) {
 	require.NoError(t, err)
 	events := &testkit.Events{}
 	require.NoError(t, ownership.IndexByOwner(t.Context(), mgr.GetFieldIndexer(), &corev1.Pod{}))
-	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Daemons: live{}, Events: events, kind: cloneSets()}
+	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Daemons: liveDaemons{}, Events: events, kind: cloneSets()}
 	require.NoError(t, r.builder(mgr, 0).Complete(r))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -113,12 +113,12 @@ func TestInCluster(t *testing.T) {
 	require.Equal(t, pods["web-a"].UID, first.OwnerReferences[0].UID)
 
 	fails("web-b")
-	require.Eventually(t, func() bool { return slices.Contains(events.Reasons(), ReasonDelayed) }, testenv.Long, testenv.Poll, "the other one waits")
+	require.Eventually(t, func() bool { return slices.Contains(events.Reasons(), ReasonDelayed) }, testenv.Long, testenv.Poll, "the other pod waits")
 	require.Len(t, all(), 1)
 
 	runs(pods["web-a"], "containerd://web-a-1")
 	first.Status.Phase, first.Status.CompletionTime = appsv1beta1.RecreateCompleted, new(metav1.Now())
 	require.NoError(t, api.Status().Update(t.Context(), &first))
-	require.Eventually(t, func() bool { return len(all()) == 2 }, testenv.Long, testenv.Poll, "its turn comes")
+	require.Eventually(t, func() bool { return len(all()) == 2 }, testenv.Long, testenv.Poll, "the other container is restarted next")
 	require.True(t, slices.ContainsFunc(all(), func(r appsv1beta1.ContainerRecreateRequest) bool { return r.Spec.PodName == "web-b" }))
 }

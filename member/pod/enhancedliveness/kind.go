@@ -10,9 +10,9 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // Registration registers the controllers and the step with a member's manager. They have no CRD: pods ask for them.
@@ -28,6 +28,6 @@ func Registration() setup.Kind {
 			}
 			return Setup(ctx, mgr, Options{Workers: o.Workers[name], Daemons: o.Daemons, Guards: o.Guards, Clock: o.Clock})
 		},
-		Pods: func(setup.Options) []podstep.Step { return []podstep.Step{step()} },
+		Pods: func(setup.Options) []podwebhook.Step { return []podwebhook.Step{step()} },
 	}
 }

@@ -12,9 +12,9 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/noded/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 )
 
 // observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
@@ -40,7 +40,7 @@ func (r *Reconciler) observe(ctx context.Context, from client.Reader, key types.
 	if found, err := ownership.Get(ctx, from, key, owner); err != nil || !found {
 		return o, err
 	}
-	of := r.kind.read(owner)
+	w := r.kind.read(owner)
 	var list appsv1beta1.ContainerRecreateRequestList
 	if err := from.List(ctx, &list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return o, fmt.Errorf("list ContainerRecreateRequests of namespace %s: %w", key.Namespace, err)
@@ -49,16 +49,16 @@ func (r *Reconciler) observe(ctx context.Context, from client.Reader, key types.
 		pod := types.UID(list.Items[i].Labels[keys.RecreatePodUID])
 		o.requests[pod] = append(o.requests[pod], &list.Items[i])
 	}
-	pods, err := r.podsOf(ctx, from, of, live)
+	pods, err := r.podsOf(ctx, from, w, live)
 	if err != nil {
 		return o, err
 	}
 	nodes := map[string]*appsv1alpha1.NodePodProbe{}
 	for _, pod := range pods {
-		if !asked(pod) {
+		if !hasLiveness(pod) {
 			continue
 		}
-		o.workload = of // Other workloads are not our concern.
+		o.workload = w // Other workloads are not our concern.
 		node := pod.Spec.NodeName
 		if nodes[node] == nil && node != "" {
 			n := &appsv1alpha1.NodePodProbe{}
@@ -77,20 +77,20 @@ func (r *Reconciler) observe(ctx context.Context, from client.Reader, key types.
 }
 
 // podsOf returns the pods that a workload controls.
-func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, of workload, live bool) ([]*corev1.Pod, error) {
+func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, w workload, live bool) ([]*corev1.Pod, error) {
 	if !live {
-		return ownership.Pods(ctx, from, of.object, r.kind.gvk, false)
+		return ownership.Pods(ctx, from, w.object, r.kind.gvk, false)
 	}
-	selector, err := metav1.LabelSelectorAsSelector(of.selector)
+	selector, err := metav1.LabelSelectorAsSelector(w.selector)
 	if err != nil {
-		return nil, fmt.Errorf("read the selector of %s: %w", of.object.GetName(), err)
+		return nil, fmt.Errorf("read the selector of %s: %w", w.object.GetName(), err)
 	}
 	var list corev1.PodList
-	if err := from.List(ctx, &list, client.InNamespace(of.object.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	if err := from.List(ctx, &list, client.InNamespace(w.object.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	return ownership.Controlled(list.Items, of.object, r.kind.gvk), nil
+	return ownership.Controlled(list.Items, w.object, r.kind.gvk), nil
 }
 
-// asked reports whether a pod has liveness probes for the node daemon.
-func asked(pod *corev1.Pod) bool { return pod.Annotations[keys.ContainerProbeContext] != "" }
+// hasLiveness reports whether a pod has liveness probes for the node daemon.
+func hasLiveness(pod *corev1.Pod) bool { return pod.Annotations[keys.ContainerProbeContext] != "" }

@@ -14,11 +14,11 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 const (
@@ -84,19 +84,19 @@ func plan(o observed, now time.Time) planned {
 	var all []failing
 	serve := 0
 	for _, pod := range o.pods {
-		is, at := o.available(pod, now)
+		available, at := o.available(pod, now)
 		busy := slices.ContainsFunc(o.requests[pod.UID], func(r *appsv1beta1.ContainerRecreateRequest) bool { return underWay(r, pod) })
 		switch {
-		case is && !busy:
+		case available && !busy:
 			serve++
 		case at.After(now):
-			p.recheck = report.Sooner(p.recheck, at.Sub(now))
+			p.recheck = timing.Sooner(p.recheck, at.Sub(now))
 		}
 		if !podpatch.Active(pod) || busy {
 			continue
 		}
 		for _, f := range p.failing(o, pod, now) {
-			f.available = is
+			f.available = available
 			all = append(all, f)
 		}
 	}
@@ -113,7 +113,8 @@ func plan(o observed, now time.Time) planned {
 		case f.available && out >= o.budget:
 			p.wait(reasonBudget, retryBudget)
 			p.delayed = append(p.delayed, delayed{f, fmt.Sprintf(
-				"%d of %d pods are not available and %d may be (maxUnavailable): the container is restarted when others are ready", out, o.replicas, o.budget)})
+				"%d of %d pods are unavailable, and at most %d may be (maxUnavailable): the container is restarted when others are ready",
+				out, o.replicas, o.budget)})
 			continue
 		case f.available:
 			out++
@@ -149,7 +150,7 @@ func (p *planned) failing(o observed, pod *corev1.Pod, now time.Time) []failing 
 		f := failing{
 			pod: pod, container: name, id: id, grace: probes[i].LivenessProbe.TerminationGracePeriodSeconds, since: s.LastTransitionTime.Time, message: s.Message,
 		}
-		left, undone := next(o.requests[pod.UID], f, now)
+		left, undone := untilRestart(o.requests[pod.UID], f, now)
 		switch {
 		case left > 0:
 			p.wait(reasonBackoff, left)
@@ -163,9 +164,11 @@ func (p *planned) failing(o observed, pod *corev1.Pod, now time.Time) []failing 
 	return out
 }
 
-// next returns how long until the container may be restarted, given the requests that restarted it before. undone is the request for the
-// current run of the container if it completed without restarting it.
-func next(requests []*appsv1beta1.ContainerRecreateRequest, f failing, now time.Time) (left time.Duration, undone *appsv1beta1.ContainerRecreateRequest) {
+// untilRestart returns how long until the container may be restarted, given the requests that restarted it before. undone is the request for
+// the current run of the container if it completed without restarting it.
+func untilRestart(
+	requests []*appsv1beta1.ContainerRecreateRequest, f failing, now time.Time,
+) (left time.Duration, undone *appsv1beta1.ContainerRecreateRequest) {
 	var last time.Time
 	n := 0
 	for _, r := range requests {
@@ -217,5 +220,5 @@ func underWay(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
 // wait records why a container is not restarted, and when to check again.
 func (p *planned) wait(reason string, recheck time.Duration) {
 	p.waits = append(p.waits, reason)
-	p.recheck = report.Sooner(p.recheck, recheck)
+	p.recheck = timing.Sooner(p.recheck, recheck)
 }

@@ -14,8 +14,8 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -23,8 +23,8 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const probes = `[{"name":"app","livenessProbe":{"exec":{"command":["/ok"]},"periodSeconds":5}}]`
 
-// serving returns a pod that serves.
-func serving(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+// servingPod returns a pod that serves.
+func servingPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := testkit.Pod(name).OwnedBy("uid-web").Annotation(keys.ContainerProbeContext, probes).Ready(noon.Add(-time.Hour)).Obj()
 	for _, c := range change {
 		c(pod)
@@ -40,8 +40,8 @@ func unready(pod *corev1.Pod) {
 	}
 }
 
-// world returns what a plan sees: a CloneSet with these pods, one of which may be unavailable.
-func world(pods ...*corev1.Pod) observed {
+// observedWith returns what a plan sees: a CloneSet with these pods, one of which may be unavailable.
+func observedWith(pods ...*corev1.Pod) observed {
 	o := observed{
 		workload: cloneSets().read(testkit.CloneSet("web").Replicas(int32(len(pods))).Rolling("0", "1", "0").Obj()), pods: pods,
 		requests: map[types.UID][]*appsv1beta1.ContainerRecreateRequest{}, results: map[types.UID]*appsv1alpha1.PodProbeStatus{}, alive: map[string]bool{},
@@ -52,20 +52,20 @@ func world(pods ...*corev1.Pod) observed {
 	return o
 }
 
-// fails makes a pod's probe fail since that long ago.
-func (o observed) fails(pod *corev1.Pod, since time.Duration) observed {
-	return o.found(pod, appsv1alpha1.ProbeFailed, since, pod.Status.ContainerStatuses[0].ContainerID)
+// withFailure makes a pod's probe fail since that long ago.
+func (o observed) withFailure(pod *corev1.Pod, since time.Duration) observed {
+	return o.withResult(pod, appsv1alpha1.ProbeFailed, since, pod.Status.ContainerStatuses[0].ContainerID)
 }
 
-func (o observed) found(pod *corev1.Pod, state appsv1alpha1.ProbeState, since time.Duration, id string) observed {
+func (o observed) withResult(pod *corev1.Pod, state appsv1alpha1.ProbeState, since time.Duration, id string) observed {
 	o.results[pod.UID] = &appsv1alpha1.PodProbeStatus{ProbeStates: []appsv1alpha1.ContainerProbeState{{
 		Name: podprobe.LivenessName("app", id), State: state, LastTransitionTime: metav1.NewTime(noon.Add(-since)), Message: "no",
 	}}}
 	return o
 }
 
-// asked adds a request for a container of a pod, made that long ago.
-func (o observed) asked(pod *corev1.Pod, id string, ago time.Duration, phase appsv1beta1.ContainerRecreateRequestPhase) observed {
+// withRequest adds a request for a container of a pod, made that long ago.
+func (o observed) withRequest(pod *corev1.Pod, id string, ago time.Duration, phase appsv1beta1.ContainerRecreateRequestPhase) observed {
 	r := &appsv1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: requestName(pod, "app", id), CreationTimestamp: metav1.NewTime(noon.Add(-ago)), Labels: map[string]string{keys.RecreateLiveness: "app"},
@@ -92,7 +92,7 @@ func names(p planned) []string {
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	a, b, c := serving("a"), serving("b"), serving("c")
+	a, b, c := servingPod("a"), servingPod("b"), servingPod("c")
 	id := a.Status.ContainerStatuses[0].ContainerID
 	const succeeded, failed = appsv1beta1.RecreateSucceeded, appsv1beta1.RecreateFailed
 	for _, tc := range []struct {
@@ -104,71 +104,71 @@ func TestPlan(t *testing.T) {
 		waits   []string
 		recheck time.Duration
 	}{
-		{name: "nothing fails", o: world(a, b, c)},
-		{name: "one fails", o: world(a, b, c).fails(a, time.Minute), want: []string{"a"}},
+		{name: "nothing fails", o: observedWith(a, b, c)},
+		{name: "one container fails", o: observedWith(a, b, c).withFailure(a, time.Minute), want: []string{"a"}},
 		{
-			name: "all fail: the one that fails for longest comes first, and the others wait", o: world(a, b, c).fails(a, 1).fails(b, time.Minute).fails(c, 2),
+			name: "all fail: the longest failing container comes first, and the others wait", o: observedWith(a, b, c).withFailure(a, 1).withFailure(b, time.Minute).withFailure(c, 2),
 			want: []string{"b"}, delayed: 2, waits: []string{reasonBudget, reasonBudget}, recheck: retryBudget,
 		},
 		{
-			name: "those that don't serve anyway are restarted at once, and leave nothing for others",
+			name: "pods that don't serve are restarted at once, and use up the budget",
 			o: func() observed {
-				x, y := serving("x", unready), serving("y", unready)
-				return world(a, x, y).fails(a, time.Hour).fails(x, 1).fails(y, 2)
+				x, y := servingPod("x", unready), servingPod("y", unready)
+				return observedWith(a, x, y).withFailure(a, time.Hour).withFailure(x, 1).withFailure(y, 2)
 			}(), want: []string{"y", "x"}, delayed: 1, waits: []string{reasonBudget}, recheck: retryBudget,
 		},
 		{
-			name: "a pod that is missing uses up the budget",
+			name: "a missing pod uses up the budget",
 			o: func() observed {
-				o := world(a, b).fails(a, time.Minute)
+				o := observedWith(a, b).withFailure(a, time.Minute)
 				o.replicas = 3
 				return o
 			}(), delayed: 1, waits: []string{reasonBudget}, recheck: retryBudget,
 		},
 		{
-			name: "a pod more than wanted is one that may be missing",
+			name: "a surplus pod adds to the budget",
 			o: func() observed {
-				o := world(a, b, c).fails(a, 2).fails(b, 1)
+				o := observedWith(a, b, c).withFailure(a, 2).withFailure(b, 1)
 				o.replicas = 2
 				return o
 			}(), want: []string{"a"}, delayed: 1, waits: []string{reasonBudget}, recheck: retryBudget,
 		},
-		{name: "a restart under way uses up the budget", o: world(a, b).asked(a, id, time.Minute, "").fails(b, 1), delayed: 1, waits: []string{reasonBudget}, recheck: retryBudget},
+		{name: "a restart under way uses up the budget", o: observedWith(a, b).withRequest(a, id, time.Minute, "").withFailure(b, 1), delayed: 1, waits: []string{reasonBudget}, recheck: retryBudget},
 		{
-			name: "so does one that is done and that the pod does not show yet", o: world(a, b).asked(a, id, time.Minute, succeeded).fails(a, 2).fails(b, 1),
+			name: "a completed restart that the pod does not show yet uses up the budget", o: observedWith(a, b).withRequest(a, id, time.Minute, succeeded).withFailure(a, 2).withFailure(b, 1),
 			delayed: 1, waits: []string{reasonBudget}, recheck: retryBudget,
 		},
-		{name: "one that is done does not", o: world(a, b).asked(a, "containerd://before", time.Minute, succeeded).fails(b, 1), want: []string{"b"}},
+		{name: "a completed restart does not use up the budget", o: observedWith(a, b).withRequest(a, "containerd://before", time.Minute, succeeded).withFailure(b, 1), want: []string{"b"}},
 		{
-			name: "a request that did not restart the container is removed", o: world(a, b).asked(a, id, time.Minute, failed).fails(a, 1),
+			name: "a request that did not restart the container is removed", o: observedWith(a, b).withRequest(a, id, time.Minute, failed).withFailure(a, 1),
 			drop: 1, waits: []string{reasonRequested},
 		},
 		{
-			name: "but not at once", o: world(a, b).asked(a, id, 4*time.Second, failed).fails(a, 1),
+			name: "a request that did not restart the container is not removed at once", o: observedWith(a, b).withRequest(a, id, 4*time.Second, failed).withFailure(a, 1),
 			waits: []string{reasonBackoff}, recheck: 6 * time.Second,
 		},
 		{
-			name: "a container is restarted again after a while, which doubles",
-			o:    world(a).asked(a, "1", 50*time.Second, succeeded).asked(a, "2", 15*time.Second, succeeded).fails(a, 1), waits: []string{reasonBackoff}, recheck: 5 * time.Second,
+			name: "a container is restarted again after a back-off that doubles",
+			o:    observedWith(a).withRequest(a, "1", 50*time.Second, succeeded).withRequest(a, "2", 15*time.Second, succeeded).withFailure(a, 1), waits: []string{reasonBackoff}, recheck: 5 * time.Second,
 		},
-		{name: "restarts of long ago don't count", o: world(a).asked(a, "1", 2*time.Hour, succeeded).asked(a, "2", 11*time.Second, succeeded).fails(a, 1), want: []string{"a"}},
-		{name: "what was found of a former container does not count", o: world(a).found(a, appsv1alpha1.ProbeFailed, time.Minute, "containerd://before")},
-		{name: "neither does what is not known", o: world(a).found(a, appsv1alpha1.ProbeUnknown, time.Minute, id)},
+		{name: "old restarts don't count", o: observedWith(a).withRequest(a, "1", 2*time.Hour, succeeded).withRequest(a, "2", 11*time.Second, succeeded).withFailure(a, 1), want: []string{"a"}},
+		{name: "a result of an earlier container does not count", o: observedWith(a).withResult(a, appsv1alpha1.ProbeFailed, time.Minute, "containerd://before")},
+		{name: "an unknown result does not count", o: observedWith(a).withResult(a, appsv1alpha1.ProbeUnknown, time.Minute, id)},
 		{
-			name: "nor what a daemon has found that is gone",
+			name: "a result of a dead daemon does not count",
 			o: func() observed {
-				o := world(a).fails(a, time.Minute)
+				o := observedWith(a).withFailure(a, time.Minute)
 				o.alive = map[string]bool{}
 				return o
 			}(), waits: []string{reasonNoDaemon},
 		},
 		{name: "a container that has not started up is not restarted", o: func() observed {
-			x := serving("x", func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].Started = new(false) })
-			return world(x).fails(x, time.Minute)
+			x := servingPod("x", func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].Started = new(false) })
+			return observedWith(x).withFailure(x, time.Minute)
 		}()},
-		{name: "nor is one of a pod that is being deleted", o: func() observed {
-			x := serving("x", func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(noon)) })
-			return world(x).fails(x, time.Minute)
+		{name: "a container of a pod that is being deleted is not restarted", o: func() observed {
+			x := servingPod("x", func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(noon)) })
+			return observedWith(x).withFailure(x, time.Minute)
 		}()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -186,9 +186,9 @@ func TestPlan(t *testing.T) {
 
 func TestAnAnnotationThatIsNoneIsTold(t *testing.T) {
 	t.Parallel()
-	a := serving("a", func(pod *corev1.Pod) { pod.Annotations[keys.ContainerProbeContext] = "{" })
-	b := serving("b")
-	p := plan(world(a, b).fails(a, 2).fails(b, 1), noon)
+	a := servingPod("a", func(pod *corev1.Pod) { pod.Annotations[keys.ContainerProbeContext] = "{" })
+	b := servingPod("b")
+	p := plan(observedWith(a, b).withFailure(a, 2).withFailure(b, 1), noon)
 	require.Equal(t, []string{"b"}, names(p))
 	require.Len(t, p.unreadable, 1)
 	require.Contains(t, p.unreadable[a], "apps.kruise.io/container-probe-context is not readable")
@@ -201,12 +201,12 @@ func TestBackoff(t *testing.T) {
 		got = append(got, backoff(n).String())
 	}
 	require.Equal(t, "[10s 20s 40s 1m20s 2m40s 5m0s 5m0s 5m0s]", fmt.Sprint(got))
-	require.Greater(t, memory, 7*lastBackoff, "as many requests are kept as it takes to stay at the last one")
+	require.Greater(t, memory, 7*lastBackoff, "enough requests are kept for the last back-off")
 }
 
 func TestThereIsOneNameForEachTimeThatAContainerRuns(t *testing.T) {
 	t.Parallel()
-	pod := serving("a")
+	pod := servingPod("a")
 	name := requestName(pod, "app", "containerd://1")
 	require.Equal(t, name, requestName(pod.DeepCopy(), "app", "containerd://1"))
 	again := pod.DeepCopy()
@@ -232,8 +232,8 @@ func TestBudgetsOfWorkloads(t *testing.T) {
 	}
 	require.Equal(t, 2, clones(10).budget, "20 % is the default")
 	require.Equal(t, 4, clones(10, "33%", "0").budget)
-	require.Equal(t, 3, clones(10, "33%", "1").budget, "with a surge it rounds down, as for updates")
-	require.Equal(t, 1, clones(10, "0", "1").budget, "a container that hangs is restarted some time")
+	require.Equal(t, 3, clones(10, "33%", "1").budget, "maxUnavailable is rounded down with a surge, as for updates")
+	require.Equal(t, 1, clones(10, "0", "1").budget, "a budget of 0 becomes 1")
 	stateful := statefulSets().read(testkit.StatefulSet("db").Replicas(5).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 		s.UpdateStrategy.RollingUpdate = &appsv1beta1.StatefulSetRollingUpdateStrategy{MaxUnavailable: new(intstr.FromString("50%")), MinReadySeconds: new(int32(7))}
 	}).Obj())
@@ -248,12 +248,12 @@ func TestBudgetsOfWorkloads(t *testing.T) {
 
 func TestAPodIsRestartedAgainWhenOthersHaveServedForLongEnough(t *testing.T) {
 	t.Parallel()
-	a, b := serving("a"), serving("b", func(pod *corev1.Pod) {
+	a, b := servingPod("a"), servingPod("b", func(pod *corev1.Pod) {
 		for i := range pod.Status.Conditions {
 			pod.Status.Conditions[i].LastTransitionTime = metav1.NewTime(noon.Add(-3 * time.Second))
 		}
 	})
-	o := world(a, b).fails(a, 1)
+	o := observedWith(a, b).withFailure(a, 1)
 	o.rules = minReady(5)
 	p := plan(o, noon)
 	require.Empty(t, p.restarts)

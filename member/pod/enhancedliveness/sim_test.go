@@ -22,12 +22,12 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -43,10 +43,10 @@ const (
 	owner = "00000000-0000-4000-8000-000000000001"
 )
 
-// live reports live daemons on all nodes.
-type live struct{}
+// liveDaemons reports live daemons on all nodes.
+type liveDaemons struct{}
 
-func (live) Does(string, string) bool { return true }
+func (liveDaemons) Does(string, string) bool { return true }
 
 // simulated returns the CloneSet instance of the controller in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
@@ -58,7 +58,7 @@ func simulated(tb testing.TB) sim.Kind {
 	ofPod := func(w *sim.World, key types.NamespacedName) []reconcile.Request {
 		for _, pod := range sim.Cached[*corev1.Pod](w) {
 			if client.ObjectKeyFromObject(pod) == key {
-				return requests(pod, cloneSets())
+				return requestsForPod(pod, cloneSets())
 			}
 		}
 		return nil
@@ -66,35 +66,35 @@ func simulated(tb testing.TB) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			return &Reconciler{Client: p.Client, Live: p.Live, Clock: p.Clock, Events: &testkit.Events{}, Daemons: live{}, kind: cloneSets()}, nil
+			return &Reconciler{Client: p.Client, Live: p.Live, Clock: p.Clock, Events: &testkit.Events{}, Daemons: liveDaemons{}, kind: cloneSets()}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
 			return ownership.IndexByOwner(ctx, i, &corev1.Pod{})
 		},
 		For: &appsv1beta1.CloneSet{}, Fields: podset.FieldNamedPorts,
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.Pod{}: func(_ *sim.World, was, is client.Object) []reconcile.Request {
-				if was != nil && is != nil && !podChanged(was, is) {
+			&corev1.Pod{}: func(_ *sim.World, before, after client.Object) []reconcile.Request {
+				if before != nil && after != nil && !podChanged(before, after) {
 					return nil
 				}
-				for _, o := range []client.Object{is, was} {
+				for _, o := range []client.Object{after, before} {
 					if pod, ok := o.(*corev1.Pod); ok {
-						return requests(pod, cloneSets())
+						return requestsForPod(pod, cloneSets())
 					}
 				}
 				return nil
 			},
-			&appsv1beta1.ContainerRecreateRequest{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				for _, o := range []client.Object{is, was} {
+			&appsv1beta1.ContainerRecreateRequest{}: func(w *sim.World, before, after client.Object) []reconcile.Request {
+				for _, o := range []client.Object{after, before} {
 					if r, ok := o.(*appsv1beta1.ContainerRecreateRequest); ok {
 						return ofPod(w, types.NamespacedName{Namespace: r.Namespace, Name: r.Spec.PodName})
 					}
 				}
 				return nil
 			},
-			&appsv1alpha1.NodePodProbe{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
+			&appsv1alpha1.NodePodProbe{}: func(w *sim.World, before, after client.Object) []reconcile.Request {
 				var out []reconcile.Request
-				for _, key := range podprobe.Changed(was, is) {
+				for _, key := range podprobe.Changed(before, after) {
 					out = append(out, ofPod(w, key)...)
 				}
 				return out
@@ -104,29 +104,29 @@ func simulated(tb testing.TB) sim.Kind {
 		Actors: []sim.Actor{probing{}, restarting{}},
 		Rules: []sim.Rule{
 			sim.DeletesByUID(),
-			{Name: "no more pods are restarted than the budget allows", Write: withinBudget},
-			{Name: "a container is restarted once", Write: once},
-			{Name: "a healthy container is not restarted", Write: onlySick},
+			{Name: "no more pods are restarted than the budget allows", Write: checkBudget},
+			{Name: "a container is restarted once", Write: checkOnce},
+			{Name: "a healthy container is not restarted", Write: checkOnlySick},
 		},
-		Summary:  end,
+		Summary:  summarize,
 		Describe: func(c sim.Change) string { return c.News(describe) },
 	}
 }
 
 // describe returns what a story reports about an object.
 func describe(o client.Object) []string {
-	switch is := o.(type) {
+	switch typed := o.(type) {
 	case *corev1.Pod:
-		if app(is) == nil {
+		if app(typed) == nil {
 			return nil
 		}
-		return []string{fmt.Sprintf("%s ready=%t restarts=%d", is.Name, podpatch.Ready(is), app(is).RestartCount)}
+		return []string{fmt.Sprintf("%s ready=%t restarts=%d", typed.Name, podpatch.Ready(typed), app(typed).RestartCount)}
 	case *appsv1beta1.ContainerRecreateRequest:
-		return []string{fmt.Sprintf("restart %s done=%t", is.Annotations[keys.RecreateContainerID], recreate.Done(is))}
+		return []string{fmt.Sprintf("restart %s done=%t", typed.Annotations[keys.RecreateContainerID], recreate.Done(typed))}
 	case *appsv1alpha1.NodePodProbe:
 		var out []string
-		for _, of := range is.Status.PodProbeStatuses {
-			for _, p := range of.ProbeStates {
+		for _, entry := range typed.Status.PodProbeStatuses {
+			for _, p := range entry.ProbeStates {
 				out = append(out, fmt.Sprintf("%s: %s", p.Name, p.State))
 			}
 		}
@@ -136,8 +136,8 @@ func describe(o client.Object) []string {
 }
 
 // sameContainer acts as the webhook of ContainerRecreateRequests.
-func sameContainer(_ *sim.World, q sim.Request, old, is client.Object) error {
-	r, ok := is.(*appsv1beta1.ContainerRecreateRequest)
+func sameContainer(_ *sim.World, q sim.Request, old, created client.Object) error {
+	r, ok := created.(*appsv1beta1.ContainerRecreateRequest)
 	if !ok || old != nil || q.Verb != sim.Create {
 		return nil
 	}
@@ -154,7 +154,7 @@ func number(pod *corev1.Pod, annotation string) int {
 	return n
 }
 
-func ill(pod *corev1.Pod) bool { return int(app(pod).RestartCount) < number(pod, sick) }
+func isSick(pod *corev1.Pod) bool { return int(app(pod).RestartCount) < number(pod, sick) }
 
 // probing acts as the controller of NodePodProbes and the node daemon: it has a result for each container that has started up.
 type probing struct{}
@@ -170,16 +170,16 @@ func (probing) Steps(w *sim.World) []sim.Step {
 				continue
 			}
 			state := appsv1alpha1.ProbeSucceeded
-			if ill(pod) {
+			if isSick(pod) {
 				state = appsv1alpha1.ProbeFailed
 			}
 			name := podprobe.LivenessName("app", id)
-			is := appsv1alpha1.ContainerProbeState{Name: name, State: state, LastTransitionTime: metav1.NewTime(w.Now()).Rfc3339Copy()}
-			if was := podprobe.State(podprobe.Results(n, pod.UID), name); was != nil && was.State == state {
-				is = *was
+			current := appsv1alpha1.ContainerProbeState{Name: name, State: state, LastTransitionTime: metav1.NewTime(w.Now()).Rfc3339Copy()}
+			if before := podprobe.State(podprobe.Results(n, pod.UID), name); before != nil && before.State == state {
+				current = *before
 			}
 			next.Status.PodProbeStatuses = append(next.Status.PodProbeStatuses, appsv1alpha1.PodProbeStatus{
-				Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ProbeStates: []appsv1alpha1.ContainerProbeState{is},
+				Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ProbeStates: []appsv1alpha1.ContainerProbeState{current},
 			})
 		}
 		if fmt.Sprint(next.Status) != fmt.Sprint(n.Status) {
@@ -207,7 +207,7 @@ func (restarting) Steps(w *sim.World) []sim.Step {
 	for _, pod := range sim.All[*corev1.Pod](w) {
 		if app(pod) == nil {
 			next := pod.DeepCopy()
-			next.Status = played(pod.Name, 0).Status
+			next.Status = simPod(pod.Name, 0).Status
 			if pod.Annotations[late] != "" {
 				ready(next, corev1.ConditionFalse)
 			}
@@ -272,8 +272,8 @@ func ready(pod *corev1.Pod, s corev1.ConditionStatus) {
 	}
 }
 
-// made returns the request that a write of the controller created, and its pod.
-func made(w *sim.World, c sim.Change) (*appsv1beta1.ContainerRecreateRequest, *corev1.Pod) {
+// createdRequest returns the request that a write of the controller created, and its pod.
+func createdRequest(w *sim.World, c sim.Change) (*appsv1beta1.ContainerRecreateRequest, *corev1.Pod) {
 	r, ok := c.After.(*appsv1beta1.ContainerRecreateRequest)
 	if !ok || c.Before != nil || !c.ByController() || c.Late || c.Err != nil {
 		return nil, nil
@@ -281,8 +281,8 @@ func made(w *sim.World, c sim.Change) (*appsv1beta1.ContainerRecreateRequest, *c
 	return r, sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: r.Namespace, Name: r.Spec.PodName})
 }
 
-func withinBudget(w *sim.World, c sim.Change) error {
-	r, target := made(w, c)
+func checkBudget(w *sim.World, c sim.Change) error {
+	r, target := createdRequest(w, c)
 	if r == nil || target == nil || !podpatch.Ready(target) {
 		return nil
 	}
@@ -301,8 +301,8 @@ func withinBudget(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-func once(w *sim.World, c sim.Change) error {
-	r, _ := made(w, c)
+func checkOnce(w *sim.World, c sim.Change) error {
+	r, _ := createdRequest(w, c)
 	if r == nil {
 		return nil
 	}
@@ -314,18 +314,18 @@ func once(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-func onlySick(w *sim.World, c sim.Change) error {
-	r, pod := made(w, c)
-	if r == nil || pod == nil || app(pod) == nil || app(pod).ContainerID == r.Annotations[keys.RecreateContainerID] && ill(pod) {
+func checkOnlySick(w *sim.World, c sim.Change) error {
+	r, pod := createdRequest(w, c)
+	if r == nil || pod == nil || app(pod) == nil || app(pod).ContainerID == r.Annotations[keys.RecreateContainerID] && isSick(pod) {
 		return nil
 	}
 	return fmt.Errorf("%s: the container is %s and healthy", c.Request, app(pod).ContainerID)
 }
 
-func end(w *sim.World) string {
+func summarize(w *sim.World) string {
 	var lines []string
 	for _, pod := range sim.All[*corev1.Pod](w) {
-		lines = append(lines, fmt.Sprintf("%s restarts=%d ready=%t sick=%t", pod.Name, app(pod).RestartCount, podpatch.Ready(pod), ill(pod)))
+		lines = append(lines, fmt.Sprintf("%s restarts=%d ready=%t sick=%t", pod.Name, app(pod).RestartCount, podpatch.Ready(pod), isSick(pod)))
 	}
 	for _, r := range sim.All[*appsv1beta1.ContainerRecreateRequest](w) {
 		lines = append(lines, fmt.Sprintf("%s done=%t of %s", r.Name[:len("web-0-liveness")], recreate.Done(r), r.Annotations[keys.RecreateContainerID]))
@@ -334,8 +334,8 @@ func end(w *sim.World) string {
 	return strings.Join(lines, "\n")
 }
 
-// played returns a pod that serves and whose container has to be restarted that often.
-func played(name string, times int, change ...func(*corev1.Pod)) *corev1.Pod {
+// simPod returns a pod that serves and whose container has to be restarted that often.
+func simPod(name string, times int, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := testkit.Pod(name).OwnedBy(owner).Annotation(keys.ContainerProbeContext, probes).Annotation(sick, strconv.Itoa(times)).Node("node-1").Ready(noon).Obj()
 	pod.ResourceVersion = ""
 	app(pod).ContainerID = "containerd://" + name + "-0"
@@ -358,15 +358,15 @@ func stories() []sim.Scenario {
 		}}
 	}
 	return []sim.Scenario{
-		{Name: "one fails", Objects: with(played("web-0", 1), played("web-1", 0), played("web-2", 0))},
-		{Name: "all fail at once", Objects: with(played("web-0", 1), played("web-1", 1), played("web-2", 1))},
-		{Name: "one fails again", Objects: with(played("web-0", 2), played("web-1", 1))},
-		{Name: "others are not ready", Objects: with(played("web-0", 1), played("web-1", 1, notReady), played("web-2", 1, notReady))},
+		{Name: "one container fails", Objects: with(simPod("web-0", 1), simPod("web-1", 0), simPod("web-2", 0))},
+		{Name: "all containers fail at once", Objects: with(simPod("web-0", 1), simPod("web-1", 1), simPod("web-2", 1))},
+		{Name: "a container fails again", Objects: with(simPod("web-0", 2), simPod("web-1", 1))},
+		{Name: "other pods are not ready", Objects: with(simPod("web-0", 1), simPod("web-1", 1, notReady), simPod("web-2", 1, notReady))},
 		{
-			Name: "one request does nothing", Objects: with(played("web-0", 1, func(pod *corev1.Pod) { pod.Annotations[stuck] = "1" }), played("web-1", 0)),
+			Name: "a request has no effect", Objects: with(simPod("web-0", 1, func(pod *corev1.Pod) { pod.Annotations[stuck] = "1" }), simPod("web-1", 0)),
 		},
-		{Name: "they fail one after another", Objects: with(played("web-0", 0), played("web-1", 0)), Edits: []sim.Edit{sicken("web-0", 1), sicken("web-1", 1)}},
-		{Name: "an annotation is none", Objects: with(played("web-0", 0, func(pod *corev1.Pod) { pod.Annotations[keys.ContainerProbeContext] = "{" }), played("web-1", 1))},
+		{Name: "containers fail one after another", Objects: with(simPod("web-0", 0), simPod("web-1", 0)), Edits: []sim.Edit{sicken("web-0", 1), sicken("web-1", 1)}},
+		{Name: "an invalid annotation", Objects: with(simPod("web-0", 0, func(pod *corev1.Pod) { pod.Annotations[keys.ContainerProbeContext] = "{" }), simPod("web-1", 1))},
 	}
 }
 

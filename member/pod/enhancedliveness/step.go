@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // Asks is a CEL expression for pods that request the step, and for pods with the annotation that only the step may write. The chart's policy
@@ -22,17 +22,17 @@ import (
 const Asks = "object.metadata.?annotations.orValue({}).exists(k, k in ['" + keys.EnhancedLiveness + "', '" + keys.ContainerProbeContext + "'])"
 
 // step returns the step of the pod webhook. It runs after the steps that add containers.
-func step() podstep.Step {
-	return podstep.Step{
-		Feature: Feature, Order: podstep.OrderEnhancedLiveness, Gate: feature.EnhancedLiveness, Asks: Asks,
-		Observe: func(context.Context, client.Reader, *corev1.Pod) (podstep.Facts, error) { return facts{}, nil },
+func step() podwebhook.Step {
+	return podwebhook.Step{
+		Feature: Feature, Order: podwebhook.OrderEnhancedLiveness, Gate: feature.EnhancedLiveness, Asks: Asks,
+		Observe: func(context.Context, client.Reader, *corev1.Pod) (podwebhook.Facts, error) { return facts{}, nil },
 	}
 }
 
 // facts is empty: everything is in the pod.
 type facts struct{}
 
-// Change implements podstep.Facts. It ignores an existing annotation, which only this step may write.
+// Change implements podwebhook.Facts. It ignores an existing annotation, which only this step may write.
 func (facts) Change(pod *corev1.Pod) string {
 	_, given := pod.Annotations[keys.ContainerProbeContext]
 	delete(pod.Annotations, keys.ContainerProbeContext)

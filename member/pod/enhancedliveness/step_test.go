@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -20,8 +20,8 @@ func exec(command ...string) *corev1.Probe {
 	}
 }
 
-// asking returns a pod of a CloneSet with liveness probes for its containers, which are called a, b and so on.
-func asking(probes ...*corev1.Probe) *corev1.Pod {
+// podWithLiveness returns a pod of a CloneSet with liveness probes for its containers, which are called a, b and so on.
+func podWithLiveness(probes ...*corev1.Probe) *corev1.Pod {
 	pod := testkit.Pod("web").OwnedBy("uid").Annotation(keys.EnhancedLiveness, "true").Obj()
 	pod.Spec.Containers = nil
 	for i, p := range probes {
@@ -50,31 +50,31 @@ func TestStep(t *testing.T) {
 		moved []string
 		why   string
 	}{
-		{name: "a command", pod: asking(exec("/ok")), moved: []string{"a"}, why: "the node daemon runs the liveness probes of a"},
-		{name: "some containers have none", pod: asking(nil, exec("/ok"), nil, exec("/ok")), moved: []string{"b", "d"}},
-		{name: "requests, connections and health checks", pod: asking(get("", number), get("", name("http")), tcp("", number), tcp("", name("http")),
+		{name: "a command", pod: podWithLiveness(exec("/ok")), moved: []string{"a"}, why: "the node daemon runs the liveness probes of a"},
+		{name: "some containers have no probe", pod: podWithLiveness(nil, exec("/ok"), nil, exec("/ok")), moved: []string{"b", "d"}},
+		{name: "requests, connections and health checks", pod: podWithLiveness(get("", number), get("", name("http")), tcp("", number), tcp("", name("http")),
 			h(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 80}})), moved: []string{"a", "b", "c", "d", "e"}},
-		{name: "what the daemon can't run stays with the kubelet", pod: asking(
+		{name: "probes that the daemon can't run stay with the kubelet", pod: podWithLiveness(
 			get("10.0.0.1", number), get("", name("no")), tcp("10.0.0.1", number), tcp("", name("no")), h(corev1.ProbeHandler{}), exec(), exec("/ok"),
 		), moved: []string{"g"}},
-		{name: "no probe", pod: asking(nil), why: "it has no liveness probe that a node daemon can run"},
+		{name: "no probe", pod: podWithLiveness(nil), why: "it has no liveness probe that a node daemon can run"},
 		{
-			name: "a pod that does not ask", pod: func() *corev1.Pod {
-				pod := asking(exec("/ok"))
+			name: "a pod without the annotation", pod: func() *corev1.Pod {
+				pod := podWithLiveness(exec("/ok"))
 				pod.Annotations[keys.EnhancedLiveness] = "yes"
 				return pod
 			}(), why: `its annotation apps.kruise.io/using-enhanced-liveness is not "true"`,
 		},
 		{
-			name: "one of another workload", pod: func() *corev1.Pod {
-				pod := asking(exec("/ok"))
+			name: "a pod of another workload", pod: func() *corev1.Pod {
+				pod := podWithLiveness(exec("/ok"))
 				pod.OwnerReferences[0].APIVersion = "apps/v1"
 				return pod
 			}(), why: "no CloneSet, StatefulSet or DaemonSet of apps.kruise.io controls it",
 		},
 		{
-			name: "one without a workload", pod: func() *corev1.Pod {
-				pod := asking(exec("/ok"))
+			name: "a pod without a workload", pod: func() *corev1.Pod {
+				pod := podWithLiveness(exec("/ok"))
 				pod.OwnerReferences = nil
 				return pod
 			}(), why: "no CloneSet",
@@ -92,14 +92,14 @@ func TestStep(t *testing.T) {
 				require.Contains(t, facts.Change(pod), tc.why)
 				var want []podprobe.LivenessProbe
 				for i, c := range tc.pod.Spec.Containers {
-					is := pod.Spec.Containers[i]
-					require.Equal(t, c.ReadinessProbe, is.ReadinessProbe)
+					current := pod.Spec.Containers[i]
+					require.Equal(t, c.ReadinessProbe, current.ReadinessProbe)
 					if slices.Contains(tc.moved, c.Name) {
-						require.Nil(t, is.LivenessProbe)
+						require.Nil(t, current.LivenessProbe)
 						want = append(want, podprobe.LivenessProbe{Name: c.Name, LivenessProbe: *c.LivenessProbe})
 						continue
 					}
-					require.Equal(t, c.LivenessProbe, is.LivenessProbe)
+					require.Equal(t, c.LivenessProbe, current.LivenessProbe)
 				}
 				if want == nil {
 					require.NotContains(t, pod.Annotations, keys.ContainerProbeContext)
@@ -119,7 +119,7 @@ func TestStep(t *testing.T) {
 
 func TestTheAnnotationIsAsInOpenKruise(t *testing.T) {
 	t.Parallel()
-	pod := asking(exec("/ok"))
+	pod := podWithLiveness(exec("/ok"))
 	facts{}.Change(pod)
 	require.JSONEq(t, `[{"name":"a","livenessProbe":{"exec":{"command":["/ok"]},"timeoutSeconds":1,"periodSeconds":5,"successThreshold":1,"failureThreshold":2}}]`,
 		pod.Annotations[keys.ContainerProbeContext])

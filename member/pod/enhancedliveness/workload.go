@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // workload is what a plan needs to know about a workload.
@@ -94,7 +94,7 @@ func minReady(seconds int32) podset.Rules {
 }
 
 // available reports whether a pod serves, and when it will through time alone, if ever.
-func (w *workload) available(pod *corev1.Pod, now time.Time) (is bool, at time.Time) {
+func (w *workload) available(pod *corev1.Pod, now time.Time) (ok bool, at time.Time) {
 	f := podset.View(pod, w.rules, now)
 	return f.Active && f.Available, f.ChangesAt
 }

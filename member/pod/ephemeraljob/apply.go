@@ -14,8 +14,9 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // subresource is the pod subresource that accepts only ephemeral containers.
@@ -37,7 +38,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	case p.release:
 		a.Rest = r.release(ctx, o.job)
 	case p.remove:
-		a.Rest = jobend.Remove(ctx, r.Client, o.job)
+		a.Rest = control.RemoveJob(ctx, r.Client, o.job)
 	case len(p.add) > 0:
 		r.addContainers(ctx, o, p.add, &a)
 	}
@@ -60,15 +61,17 @@ func (r *Reconciler) addContainers(ctx context.Context, o observed, pods []*core
 			return
 		}
 		patches = append(patches, podcontrol.Patch{
-			Object: pod, Type: types.StrategicMergePatchType, Data: data, Subresource: subresource,
-			Invalid: func(err error) { r.memory.refuse(job, pod.UID, err.Error()) },
+			Object: pod, Patch: podpatch.Patch{Type: types.StrategicMergePatchType, Data: data, Subresource: subresource},
+			Invalid: func(err error) {
+				r.memory.Change(job, func(k *known) { k.refuse(job.Generation, pod.UID, err.Error()) })
+			},
 		})
 	}
 	w := podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel}
 	result := w.Patch(ctx, job.UID, patches)
 	a.Add(result)
 	a.added, a.skipped = result.Done, result.Skipped > 0
-	a.refused = len(r.memory.invalid(job)) > len(o.invalid)
+	a.refused = len(r.memory.Get(job).invalidAt(job.Generation)) > len(o.invalid)
 	if len(a.added) > 0 {
 		ctrl.LoggerFrom(ctx).Info("Added ephemeral containers to pods", "count", len(a.added), "pods", a.added)
 	}
@@ -92,7 +95,7 @@ func (r *Reconciler) release(ctx context.Context, job *appsv1alpha1.EphemeralJob
 	next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == keys.EphemeralJobCleanup })
 	err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(job, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("take the finalizer off EphemeralJob %s: %w", job.Name, err)
+		return fmt.Errorf("remove the finalizer from EphemeralJob %s: %w", job.Name, err)
 	}
 	return nil
 }

@@ -8,18 +8,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=ephemeraljobs,verbs=get;list;watch;patch;delete
@@ -32,22 +29,20 @@ import (
 type Reconciler struct {
 	*podcontrol.Controller
 
-	memory memory
-	tally  jobend.Tally
+	memory control.Memory[known]
+	tally  control.Tally
 }
 
-// Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
+// Setup adds the controller to mgr. The webhook is registered separately, because it may run without the controller.
 func Setup(mgr ctrl.Manager, o podcontrol.Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	r := &Reconciler{Controller: podcontrol.NewController(mgr, kind, o)}
-	changed := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return podChanged(e.ObjectOld, e.ObjectNew) }})
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(kind)).
+	changed := control.Updates(podChanged)
+	err := control.NewBuilder(mgr, kind, o.Workers).
 		For(&appsv1alpha1.EphemeralJob{}).
 		Watches(&corev1.Pod{}, r.Gather(handler.EnqueueRequestsFromMapFunc(r.forPod)), changed).
-		WithOptions(podcontrol.Queue(o.Workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of %s: %w", kind, err)
@@ -61,16 +56,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
 		if errors.Is(err, expect.ErrGone) {
-			r.memory.forget(req.NamespacedName)
+			r.memory.Forget(req.NamespacedName)
 			r.tally.Forget(req.NamespacedName)
 		}
 		return r.NotPlanned(ctx, measure, req, began, err)
 	}
 	r.count(o.job)
 	now := r.Clock.Now()
-	p, err := r.planned(ctx, &o, now)
+	p := plan(o, now)
+	reread, err := r.confirm(ctx, &o, p)
 	if err != nil {
 		return r.NotPlanned(ctx, measure, req, began, err)
+	}
+	if reread {
+		now = r.Clock.Now()
+		p = plan(o, now)
 	}
 	r.Planned(measure, req, &podset.Plan{}, began, now)
 	p.countSteps()
@@ -79,14 +79,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, a.Err()
 	}
 	switch {
-	case a.refused: // No event tells that the plan is another one now.
-		p.recheck = report.Sooner(p.recheck, time.Millisecond)
-	case a.skipped: // What has changed of a pod may be nothing that concerns a job.
-		p.recheck = report.Sooner(p.recheck, podcontrol.RetrySkipped)
+	case a.refused: // No watch event reports that the plan has changed.
+		p.recheck = timing.Sooner(p.recheck, time.Millisecond)
+	case a.skipped: // The update of the pod that caused the conflict might not enqueue this job.
+		p.recheck = timing.Sooner(p.recheck, control.RetrySkipped)
 	}
 	s, events := status(o, p, a, now)
-	return r.Report(ctx, measure, &a.Results, podcontrol.Outcome{
-		Object: o.job, Was: o.job.Status, Is: s, CountsOnly: countsOnly(o.job.Status, s), Events: events, Recheck: p.recheck, Err: a.Err(),
+	return r.Report(ctx, measure, &a.Results, control.Outcome{
+		Object: o.job, Was: o.job.Status, Is: s, MayWait: countsOnly(o.job.Status, s), Events: events, Recheck: p.recheck, Err: a.Err(),
 	})
 }
 

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-func known(t *testing.T, objects ...client.Object) *clientfake.ClientBuilder {
+func builder(t *testing.T, objects ...client.Object) *clientfake.ClientBuilder {
 	t.Helper()
 	s := runtime.NewScheme()
 	require.NoError(t, corev1.AddToScheme(s))
@@ -29,7 +29,7 @@ func known(t *testing.T, objects ...client.Object) *clientfake.ClientBuilder {
 	return clientfake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithStatusSubresource(&appsv1alpha1.EphemeralJob{})
 }
 
-// A process that has just started may get its first list from an apiserver that is behind and lacks what a former process did.
+// A process that has just started may get its first list from an apiserver that is behind and lacks what an earlier process did.
 func TestAProcessDoesNotTrustItsFirstList(t *testing.T) {
 	t.Parallel()
 	job := debug(parallel(1), replicas(1), started(0))
@@ -37,7 +37,7 @@ func TestAProcessDoesNotTrustItsFirstList(t *testing.T) {
 	patched := 0
 	behind, has := web("a"), web("a", quiet)
 	behind.ResourceVersion, has.ResourceVersion = "1", "2"
-	c := interceptor.NewClient(known(t, job, behind, web("b", older)).Build(), interceptor.Funcs{
+	c := interceptor.NewClient(builder(t, job, behind, web("b", older)).Build(), interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			if sub == subresource {
 				patched++
@@ -45,16 +45,16 @@ func TestAProcessDoesNotTrustItsFirstList(t *testing.T) {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	})
-	r := reconciler(c, known(t, job, has, web("b", older)).Build(), clocktesting.NewFakePassiveClock(noon), &testkit.Events{})
+	r := reconciler(c, builder(t, job, has, web("b", older)).Build(), clocktesting.NewFakePassiveClock(noon), &testkit.Events{})
 	req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(job)}
 	for range 2 {
 		_, err := r.Reconcile(t.Context(), req)
 		require.NoError(t, err)
 		require.Zero(t, patched, "pod a has the container, and one pod may")
 	}
-	is := &appsv1alpha1.EphemeralJob{}
-	require.NoError(t, c.Get(t.Context(), req.NamespacedName, is))
-	require.Equal(t, int32(1), is.Status.Waiting)
+	live := &appsv1alpha1.EphemeralJob{}
+	require.NoError(t, c.Get(t.Context(), req.NamespacedName, live))
+	require.Equal(t, int32(1), live.Status.Waiting)
 }
 
 // The change to the pod may be one that doesn't start a reconcile.
@@ -64,7 +64,7 @@ func TestAPodThatHasChangedGetsTheContainersSoon(t *testing.T) {
 	job.ResourceVersion = ""
 	pod := web("a")
 	pod.ResourceVersion = ""
-	base := known(t, job, pod).Build()
+	base := builder(t, job, pod).Build()
 	conflicts := 1
 	c := interceptor.NewClient(base, interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
@@ -80,7 +80,7 @@ func TestAPodThatHasChangedGetsTheContainersSoon(t *testing.T) {
 	result, err := r.Reconcile(t.Context(), req)
 	require.NoError(t, err)
 	require.Zero(t, conflicts)
-	require.Equal(t, podcontrol.RetrySkipped, result.RequeueAfter)
+	require.Equal(t, control.RetrySkipped, result.RequeueAfter)
 	result, err = r.Reconcile(t.Context(), req)
 	require.NoError(t, err)
 	require.Zero(t, result.RequeueAfter)
@@ -94,8 +94,8 @@ func TestAnEndIsCountedOnce(t *testing.T) {
 	r.count(job)
 	at := metav1.NewTime(noon)
 	job.Status.Phase, job.Status.CompletionTime = appsv1alpha1.EphemeralJobFailed, &at
-	job.Status.Conditions = put(nil, appsv1alpha1.EphemeralJobInitialized, initialized, "", at)
-	job.Status.Conditions = put(job.Status.Conditions, appsv1alpha1.EphemeralJobConditionFailed, ReasonDeadlineExceeded, "too late", at)
+	job.Status.Conditions = setCondition(nil, appsv1alpha1.EphemeralJobInitialized, initialized, "", at)
+	job.Status.Conditions = setCondition(job.Status.Conditions, appsv1alpha1.EphemeralJobConditionFailed, ReasonDeadlineExceeded, "too late", at)
 	r.count(job)
 	r.count(job)
 	require.InDelta(t, before+1, testutil.ToFloat64(finishedTotal.WithLabelValues(ReasonDeadlineExceeded)), 0)
@@ -103,15 +103,12 @@ func TestAnEndIsCountedOnce(t *testing.T) {
 
 func TestWhatIsRefusedIsForgottenWithTheSpec(t *testing.T) {
 	t.Parallel()
-	var m memory
-	job := debug()
-	m.refuse(job, "a", "no such volume")
-	m.refuse(job, "b", "no such volume")
-	require.Len(t, m.invalid(job), 2)
-	m.setRead(job)
-	job.Generation++
-	require.Empty(t, m.invalid(job))
-	require.True(t, m.isRead(job))
-	m.forget(client.ObjectKeyFromObject(job))
-	require.False(t, m.isRead(job))
+	k := known{read: true}
+	k.refuse(1, "a", "no such volume")
+	k.refuse(1, "b", "no such volume")
+	require.Len(t, k.invalidAt(1), 2)
+	require.Empty(t, k.invalidAt(2))
+	k.refuse(2, "a", "no such volume")
+	require.Len(t, k.invalidAt(2), 1)
+	require.True(t, k.read)
 }

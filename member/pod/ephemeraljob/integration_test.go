@@ -17,7 +17,8 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
@@ -39,8 +40,8 @@ func (g *fixture) make(t *testing.T, job *appsv1alpha1.EphemeralJob) {
 	require.NoError(t, g.Create(t.Context(), job))
 }
 
-// runs creates pods, and waits until they run.
-func (g *fixture) runs(t *testing.T, names ...string) {
+// createRunning creates pods, and waits until they run.
+func (g *fixture) createRunning(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		require.NoError(t, g.Create(t.Context(), &corev1.Pod{
@@ -60,13 +61,13 @@ func (g *fixture) pod(t *testing.T, name string) *corev1.Pod {
 	return pod
 }
 
-// ends writes the state of the container in a pod, as a kubelet does.
-func (g *fixture) ends(t *testing.T, name string, is corev1.ContainerState) {
+// endContainer writes the state of the container in a pod, as a kubelet does.
+func (g *fixture) endContainer(t *testing.T, name string, state corev1.ContainerState) {
 	t.Helper()
 	pod := g.pod(t, name)
-	was := pod.DeepCopy()
-	pod.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "dbg", Image: "tools:1", State: is}}
-	require.NoError(t, g.Status().Patch(t.Context(), pod, client.MergeFrom(was)))
+	before := pod.DeepCopy()
+	pod.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "dbg", Image: "tools:1", State: state}}
+	require.NoError(t, g.Status().Patch(t.Context(), pod, client.MergeFrom(before)))
 }
 
 // await waits for a phase, and for the counts of waiting, running, succeeded and failed pods.
@@ -82,7 +83,7 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1alpha1.AddToScheme, NoDefaulter: true})
 	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(mgr, podcontrol.Options{Clock: clock.RealClock{}}))
+		require.NoError(t, Setup(mgr, podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}))
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1alpha1.EphemeralJob]{
 			Object: &appsv1alpha1.EphemeralJob{}, Validator: &Webhook{Client: mgr.GetClient()},
 		}))
@@ -109,7 +110,7 @@ func testExamples(t *testing.T, g *fixture) {
 
 func testRun(t *testing.T, g *fixture) {
 	t.Helper()
-	g.runs(t, "a", "b")
+	g.createRunning(t, "a", "b")
 	began := clock.RealClock{}.Now()
 	g.make(t, debug(parallel(1)))
 	job := g.await(t, appsv1alpha1.EphemeralJobWaiting, 2, 0, 0, 0)
@@ -119,21 +120,21 @@ func testRun(t *testing.T, g *fixture) {
 	require.Equal(t, []corev1.EnvVar{{Name: keys.EphemeralJobID, Value: string(job.UID)}}, c.Env)
 	require.Equal(t, corev1.TerminationMessageReadFile, c.TerminationMessagePolicy, "the apiserver sets its defaults")
 	require.False(t, has(g.pod(t, "b"), job.UID), "parallelism is 1")
-	g.ends(t, "a", runs)
+	g.endContainer(t, "a", runs)
 	g.await(t, appsv1alpha1.EphemeralJobRunning, 1, 1, 0, 0)
-	g.ends(t, "a", exit(0))
+	g.endContainer(t, "a", exit(0))
 	require.Eventually(t, func() bool { return has(g.pod(t, "b"), job.UID) }, testenv.Long, testenv.Poll)
-	g.ends(t, "b", exit(1))
+	g.endContainer(t, "b", exit(1))
 	job = g.await(t, appsv1alpha1.EphemeralJobFailed, 0, 0, 1, 1)
 	require.NotNil(t, job.Status.CompletionTime)
-	require.Equal(t, ReasonContainersFailed, find(job.Status.Conditions, appsv1alpha1.EphemeralJobConditionFailed).Reason)
+	require.Equal(t, ReasonContainersFailed, findCondition(job.Status.Conditions, appsv1alpha1.EphemeralJobConditionFailed).Reason)
 	g.Rests(t)
 	g.PodWrites(t, began, map[string]int{"patch pods/ephemeralcontainers": 2})
 }
 
 func testInvalid(t *testing.T, g *fixture) {
 	t.Helper()
-	g.runs(t, "a")
+	g.createRunning(t, "a")
 	require.NoError(t, g.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "b", Labels: map[string]string{"app": "web"}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "side", Image: "side:1"}}},
@@ -141,24 +142,24 @@ func testInvalid(t *testing.T, g *fixture) {
 	require.Eventually(t, func() bool { return g.pod(t, "b").Status.Phase == corev1.PodRunning }, testenv.Long, testenv.Poll)
 	g.make(t, debug(spec(func(s *appsv1alpha1.EphemeralJobSpec) { s.Template.EphemeralContainers[0].TargetContainerName = "side" })))
 	job := g.await(t, appsv1alpha1.EphemeralJobRunning, 1, 0, 0, 1)
-	require.Contains(t, find(job.Status.Conditions, appsv1alpha1.EphemeralJobConditionError).Message, `targetContainerName: Not found: "side"`)
-	g.ends(t, "b", exit(0))
+	require.Contains(t, findCondition(job.Status.Conditions, appsv1alpha1.EphemeralJobConditionError).Message, `targetContainerName: Not found: "side"`)
+	g.endContainer(t, "b", exit(0))
 	g.await(t, appsv1alpha1.EphemeralJobFailed, 0, 0, 1, 1)
 	require.Empty(t, g.pod(t, "a").Spec.EphemeralContainers)
 }
 
 func testFinalizer(t *testing.T, g *fixture) {
 	t.Helper()
-	g.runs(t, "a")
+	g.createRunning(t, "a")
 	g.make(t, debug(func(job *appsv1alpha1.EphemeralJob) { job.Finalizers = []string{keys.EphemeralJobCleanup} }))
 	job := g.await(t, appsv1alpha1.EphemeralJobWaiting, 1, 0, 0, 0)
 	require.Eventually(t, func() bool { return has(g.pod(t, "a"), job.UID) }, testenv.Long, testenv.Poll)
 	require.NoError(t, g.Delete(t.Context(), job))
-	g.gone(t)
+	g.awaitDeleted(t)
 	require.True(t, has(g.pod(t, "a"), job.UID))
 }
 
-func (g *fixture) gone(t *testing.T) {
+func (g *fixture) awaitDeleted(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKey{Namespace: g.Namespace, Name: testenv.Name}, &appsv1alpha1.EphemeralJob{}))
@@ -167,23 +168,23 @@ func (g *fixture) gone(t *testing.T) {
 
 func testTTL(t *testing.T, g *fixture) {
 	t.Helper()
-	g.runs(t, "a")
+	g.createRunning(t, "a")
 	g.make(t, debug())
 	job := g.await(t, appsv1alpha1.EphemeralJobWaiting, 1, 0, 0, 0)
 	require.Eventually(t, func() bool { return has(g.pod(t, "a"), job.UID) }, testenv.Long, testenv.Poll)
-	g.ends(t, "a", exit(0))
+	g.endContainer(t, "a", exit(0))
 	g.await(t, appsv1alpha1.EphemeralJobSucceeded, 0, 0, 1, 0)
 	g.Rests(t)
 	g.Change(t, func(job *appsv1alpha1.EphemeralJob) { job.Spec.TTLSecondsAfterFinished = new(int32(0)) })
-	g.gone(t)
+	g.awaitDeleted(t)
 }
 
 func testLater(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, debug())
 	job := g.await(t, appsv1alpha1.EphemeralJobWaiting, 0, 0, 0, 0)
-	require.NotNil(t, find(job.Status.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty))
-	g.runs(t, "a")
+	require.NotNil(t, findCondition(job.Status.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty))
+	g.createRunning(t, "a")
 	require.Eventually(t, func() bool { return has(g.pod(t, "a"), job.UID) }, testenv.Long, testenv.Poll)
-	require.Nil(t, find(g.await(t, appsv1alpha1.EphemeralJobWaiting, 1, 0, 0, 0).Status.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty))
+	require.Nil(t, findCondition(g.await(t, appsv1alpha1.EphemeralJobWaiting, 1, 0, 0, 0).Status.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty))
 }

@@ -9,8 +9,8 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-ephemeraljob,mutating=false,groups=apps.kruise.io,resources=ephemeraljobs,versions=v1alpha1,verbs=create;update,name=vephemeraljob.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1

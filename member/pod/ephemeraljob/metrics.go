@@ -5,9 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the label step, and of the label reason.
@@ -32,7 +32,7 @@ var (
 	runSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metric.Namespace, Subsystem: "ephemeraljob", Name: "run_seconds",
 		Help:    "How long an EphemeralJob took from its start to its end, by reason: JobSucceeded, ContainersFailed or DeadlineExceeded.",
-		Buckets: jobend.RunBuckets(),
+		Buckets: control.RunBuckets(),
 	}, []string{metric.LabelReason})
 )
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
 )
 
 // observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
@@ -35,22 +34,20 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if err := r.Expect.ReadFinalized(ctx, r.Client, r.Live, key, o.job, children, o.shown); err != nil {
 		return o, fmt.Errorf("read EphemeralJob: %w", err)
 	}
-	o.invalid = r.memory.invalid(o.job)
+	o.invalid = r.memory.Get(o.job).invalidAt(o.job.Generation)
 	return o, nil
 }
 
-// planned returns the plan. Plans that can't be undone use the pods from the apiserver: the end of the job, and the first plan by which this
-// process adds containers. That first plan expects the cache to show the pods that it saw with containers. The process knows which containers
-// it added itself, so later plans may use the cache.
-func (r *Reconciler) planned(ctx context.Context, o *observed, now time.Time) (planned, error) {
-	p := plan(*o, now)
-	first := len(p.add) > 0 && !r.memory.isRead(o.job)
+// confirm reads the pods from the apiserver if the plan can't be undone: the end of the job, and the first plan by which this process adds
+// containers. That first plan expects the cache to show the pods that it saw with containers. The process knows which containers it added
+// itself, so later plans may use the cache. reread means that the plan has to be made again.
+func (r *Reconciler) confirm(ctx context.Context, o *observed, p planned) (reread bool, err error) {
+	first := len(p.add) > 0 && !r.memory.Get(o.job).read
 	if p.ending == nil && !first {
-		return p, nil
+		return false, nil
 	}
-	var err error
 	if o.pods, err = podsOf(ctx, r.Live, o.job.Namespace); err != nil {
-		return p, err
+		return false, err
 	}
 	if first {
 		for _, pod := range o.pods {
@@ -58,9 +55,9 @@ func (r *Reconciler) planned(ctx context.Context, o *observed, now time.Time) (p
 				r.Expect.Written(o.job.UID, pod)
 			}
 		}
-		r.memory.setRead(o.job)
+		r.memory.Change(o.job, func(k *known) { k.read = true })
 	}
-	return plan(*o, now), nil
+	return true, nil
 }
 
 // podsOf returns the pods of a namespace. Pods from a cache must not be modified.

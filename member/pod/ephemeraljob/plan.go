@@ -14,9 +14,9 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 const (
@@ -54,8 +54,8 @@ type counts struct{ waiting, running, succeeded, failed int }
 
 func (c counts) sum() int { return c.waiting + c.running + c.succeeded + c.failed }
 
-func (c *counts) add(is state) {
-	switch is {
+func (c *counts) add(current state) {
+	switch current {
 	case waiting:
 		c.waiting++
 	case running:
@@ -90,7 +90,7 @@ func plan(o observed, now time.Time) planned {
 	}
 	p.readOwn(o)
 	if finished(job) {
-		due, in := jobend.Due(job.Status.CompletionTime, ttl(job), now)
+		due, in := timing.Passed(job.Status.CompletionTime, ttl(job), now)
 		p.remove, p.recheck = due, in
 		return p
 	}
@@ -111,14 +111,14 @@ func plan(o observed, now time.Time) planned {
 	case job.Spec.Paused:
 		p.phase = appsv1alpha1.EphemeralJobPause
 	case p.sum() > 0 && p.open == 0 && len(wait) == 0:
-		p.end()
-	case p.late(job, now):
+		p.endIfComplete()
+	case p.endOverdue(job, now):
 	default:
 		p.phase = appsv1alpha1.EphemeralJobWaiting
 		if p.waiting < p.sum() {
 			p.phase = appsv1alpha1.EphemeralJobRunning
 		}
-		p.choose(job, wait)
+		p.choosePods(job, wait)
 	}
 	return p
 }
@@ -129,8 +129,8 @@ func (p *planned) readOwn(o observed) {
 		if !has(pod, o.job.UID) {
 			continue
 		}
-		is, open, why := stateOf(pod, o.job.UID)
-		p.add1(is, open)
+		current, open, why := stateOf(pod, o.job.UID)
+		p.countPod(current, open)
 		if why != "" {
 			p.failures = append(p.failures, fmt.Sprintf("%s: %s", pod.Name, why))
 		}
@@ -138,8 +138,8 @@ func (p *planned) readOwn(o observed) {
 	slices.Sort(p.failures)
 }
 
-func (p *planned) add1(is state, open bool) {
-	p.counts.add(is)
+func (p *planned) countPod(current state, open bool) {
+	p.counts.add(current)
 	if open {
 		p.open++
 	}
@@ -160,7 +160,7 @@ func (p *planned) readOthers(o observed, by labels.Selector) []*corev1.Pod {
 			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name),
 		)
 	})
-	p.empty = "no pod of the namespace that could get the containers is selected"
+	p.empty = "no pod in the namespace that could get the containers is selected"
 	if r := o.job.Spec.Replicas; r != nil {
 		all = all[:min(len(all), max(int(*r)-p.sum(), 0))]
 		if *r == 0 {
@@ -170,12 +170,12 @@ func (p *planned) readOthers(o observed, by labels.Selector) []*corev1.Pod {
 	wait := make([]*corev1.Pod, 0, len(all))
 	for _, pod := range all {
 		if why := o.invalid[pod.UID]; why != "" {
-			p.add1(failed, false)
+			p.countPod(failed, false)
 			p.refused = append(p.refused, pod.Name)
 			p.refusal = cmp.Or(p.refusal, why)
 			continue
 		}
-		p.add1(waiting, false)
+		p.countPod(waiting, false)
 		wait = append(wait, pod)
 	}
 	if p.sum() > 0 {
@@ -184,8 +184,9 @@ func (p *planned) readOthers(o observed, by labels.Selector) []*corev1.Pod {
 	return wait
 }
 
-// choose picks the pods that get the containers now. A pod without a node waits: it could not run them, and would take another pod's place.
-func (p *planned) choose(job *appsv1alpha1.EphemeralJob, wait []*corev1.Pod) {
+// choosePods picks the pods that get the containers now. A pod without a node waits: it could not run them, and would take another pod's
+// place.
+func (p *planned) choosePods(job *appsv1alpha1.EphemeralJob, wait []*corev1.Pod) {
 	room := int(ptr.Deref(job.Spec.Parallelism, defaultParallelism)) - p.open
 	for _, pod := range wait {
 		if room <= 0 {
@@ -199,25 +200,25 @@ func (p *planned) choose(job *appsv1alpha1.EphemeralJob, wait []*corev1.Pod) {
 	}
 }
 
-// end ends a job whose containers have all finished.
-func (p *planned) end() {
+// endIfComplete ends a job whose containers have all finished.
+func (p *planned) endIfComplete() {
 	if p.failed == 0 {
 		p.finish(appsv1alpha1.EphemeralJobSucceeded, appsv1alpha1.EphemeralJobConditionSucceeded, ReasonJobSucceeded,
-			fmt.Sprintf("the containers have succeeded in %d pods", p.succeeded))
+			fmt.Sprintf("the containers have succeeded in %d pod(s)", p.succeeded))
 		return
 	}
 	p.finish(appsv1alpha1.EphemeralJobFailed, appsv1alpha1.EphemeralJobConditionFailed, ReasonContainersFailed, p.result())
 }
 
-// late ends a job whose deadline has passed, and reports whether it did.
-func (p *planned) late(job *appsv1alpha1.EphemeralJob, now time.Time) bool {
-	due, in := jobend.Due(job.Status.StartTime, job.Spec.ActiveDeadlineSeconds, now)
+// endOverdue ends a job whose deadline has passed, and reports whether it did.
+func (p *planned) endOverdue(job *appsv1alpha1.EphemeralJob, now time.Time) bool {
+	due, in := timing.Passed(job.Status.StartTime, job.Spec.ActiveDeadlineSeconds, now)
 	if p.recheck = in; !due {
 		return false
 	}
-	why := fmt.Sprintf("the job had not ended after the %d seconds of activeDeadlineSeconds: %s", *job.Spec.ActiveDeadlineSeconds, p.result())
+	why := fmt.Sprintf("the job did not end within the %d seconds of activeDeadlineSeconds: %s", *job.Spec.ActiveDeadlineSeconds, p.result())
 	if p.open > 0 {
-		why += fmt.Sprintf("; in %d pods they go on, since nothing but the end of a pod stops an ephemeral container", p.open)
+		why += fmt.Sprintf("; in %d pod(s) they keep running, since only the end of a pod stops an ephemeral container", p.open)
 	}
 	p.finish(appsv1alpha1.EphemeralJobFailed, appsv1alpha1.EphemeralJobConditionFailed, ReasonDeadlineExceeded, why)
 	return true
@@ -253,11 +254,11 @@ func ttl(job *appsv1alpha1.EphemeralJob) *int32 {
 }
 
 func (p *planned) countSteps() {
-	measure.Steps.WithLabelValues(stepAdd, reasonSelected).Add(float64(len(p.add)))
+	measure.Count(stepAdd, reasonSelected, len(p.add))
 	if p.release {
-		measure.Steps.WithLabelValues(stepRelease, reasonDeleted).Inc()
+		measure.Count(stepRelease, reasonDeleted, 1)
 	}
 	if p.remove {
-		measure.Steps.WithLabelValues(stepRemove, reasonTTL).Inc()
+		measure.Count(stepRemove, reasonTTL, 1)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -27,8 +27,8 @@ func summary(p planned) string {
 	if p.ending != nil {
 		out = append(out, p.ending.reason)
 	}
-	for what, is := range map[string]bool{"remove": p.remove, "release": p.release} {
-		if is {
+	for what, set := range map[string]bool{"remove": p.remove, "release": p.release} {
+		if set {
 			out = append(out, what)
 		}
 	}
@@ -76,45 +76,45 @@ func TestPlan(t *testing.T) {
 		want    string
 		recheck time.Duration
 	}{
-		{name: "pods get the containers, in order", job: debug(), pods: all(web("b"), web("a")), want: "+a, +b, Waiting 2/0/0/0"},
+		{name: "pods get the containers in order", job: debug(), pods: all(web("b"), web("a")), want: "+a, +b, Waiting 2/0/0/0"},
 		{name: "one pod at a time by default", job: debug(spec(func(s *appsv1alpha1.EphemeralJobSpec) { s.Parallelism = nil })), pods: all(web("a"), web("b")), want: "+a, Waiting 2/0/0/0"},
-		{name: "no more than parallelism, and those that wait count", job: debug(parallel(2)), pods: all(web("a", quiet), web("b"), web("c")), want: "+b, Waiting 3/0/0/0"},
-		{name: "one that has ended makes room", job: debug(parallel(1)), pods: all(web("a", with(exit(0))), web("b")), want: "+b, Running 1/0/1/0"},
+		{name: "no more than parallelism, which includes waiting pods", job: debug(parallel(2)), pods: all(web("a", quiet), web("b"), web("c")), want: "+b, Waiting 3/0/0/0"},
+		{name: "a pod whose containers have ended makes room", job: debug(parallel(1)), pods: all(web("a", with(exit(0))), web("b")), want: "+b, Running 1/0/1/0"},
 		{
-			name: "one that has failed makes room when all of its containers have ended", job: debug(parallel(1)),
+			name: "a failed pod makes room when all of its containers have ended", job: debug(parallel(1)),
 			pods: all(web("a", with(exit(1)), withNamed("two", runs)), web("b")), want: "Running 1/0/0/1",
 		},
-		{name: "one that is terminating takes room while it runs", job: debug(parallel(1)), pods: all(web("a", with(runs), terminating), web("b")), want: "Running 1/1/0/0"},
+		{name: "a terminating pod takes room while its containers run", job: debug(parallel(1)), pods: all(web("a", with(runs), terminating), web("b")), want: "Running 1/1/0/0"},
 		{name: "parallelism of 0 adds nothing", job: debug(parallel(0)), pods: all(web("a")), want: "Waiting 1/0/0/0"},
 		{name: "replicas, the oldest first", job: debug(replicas(1)), pods: all(web("a"), web("b", older)), want: "+b, Waiting 1/0/0/0"},
-		{name: "those with a node come first", job: debug(replicas(1)), pods: all(web("a"), web("b", older, unscheduled)), want: "+a, Waiting 1/0/0/0"},
-		{name: "one without a node is waited for", job: debug(), pods: all(web("a", with(exit(0))), web("b", unscheduled)), want: "Running 1/0/1/0"},
-		{name: "those that have the containers are among replicas", job: debug(replicas(1)), pods: all(web("a", older), web("b", with(runs))), want: "Running 0/1/0/0"},
-		{name: "whatever became of their labels", job: debug(replicas(1)), pods: all(web("a"), web("b", with(runs), relabelled)), want: "Running 0/1/0/0"},
-		{name: "or of replicas", job: debug(replicas(1)), pods: all(web("a", with(runs)), web("b", with(exit(0)))), want: "Running 0/1/1/0"},
-		{name: "more replicas than pods are as many as there are", job: debug(replicas(5)), pods: all(web("a", with(exit(0)))), want: "Succeeded 0/0/1/0, JobSucceeded"},
-		{name: "no replicas wait", job: debug(replicas(0)), pods: all(web("a")), want: "Waiting 0/0/0/0"},
+		{name: "pods with a node come first", job: debug(replicas(1)), pods: all(web("a"), web("b", older, unscheduled)), want: "+a, Waiting 1/0/0/0"},
+		{name: "a pod without a node is waited for", job: debug(), pods: all(web("a", with(exit(0))), web("b", unscheduled)), want: "Running 1/0/1/0"},
+		{name: "pods that have the containers count towards replicas", job: debug(replicas(1)), pods: all(web("a", older), web("b", with(runs))), want: "Running 0/1/0/0"},
+		{name: "pods that have the containers count even if their labels changed", job: debug(replicas(1)), pods: all(web("a"), web("b", with(runs), relabelled)), want: "Running 0/1/0/0"},
+		{name: "pods that have the containers count even if replicas changed", job: debug(replicas(1)), pods: all(web("a", with(runs)), web("b", with(exit(0)))), want: "Running 0/1/1/0"},
+		{name: "more replicas than pods", job: debug(replicas(5)), pods: all(web("a", with(exit(0)))), want: "Succeeded 0/0/1/0, JobSucceeded"},
+		{name: "no pod waits with replicas of 0", job: debug(replicas(0)), pods: all(web("a")), want: "Waiting 0/0/0/0"},
 		{name: "without a pod the job waits", job: debug(), want: "Waiting 0/0/0/0"},
 		{
-			name: "pods that can't get them are left out", job: debug(), want: "Waiting 0/0/0/0",
+			name: "pods that can't get the containers are left out", job: debug(), want: "Waiting 0/0/0/0",
 			pods: all(web("a", relabelled), web("b", terminating), web("c", phase(corev1.PodSucceeded)), web("d", func(p *corev1.Pod) {
 				p.Annotations[corev1.MirrorPodAnnotationKey] = "static"
 			}), web("e", func(p *corev1.Pod) {
 				p.Spec.EphemeralContainers = []corev1.EphemeralContainer{added("dbg", "uid-other")}
 			})),
 		},
-		{name: "an empty selector selects all", job: debug(spec(func(s *appsv1alpha1.EphemeralJobSpec) { s.Selector = &metav1.LabelSelector{} })), pods: all(web("a", relabelled)), want: "+a, Waiting 1/0/0/0"},
+		{name: "an empty selector selects all pods", job: debug(spec(func(s *appsv1alpha1.EphemeralJobSpec) { s.Selector = &metav1.LabelSelector{} })), pods: all(web("a", relabelled)), want: "+a, Waiting 1/0/0/0"},
 		{name: "all have succeeded", job: debug(), pods: all(web("a", with(exit(0))), web("b", with(exit(0)))), want: "Succeeded 0/0/2/0, JobSucceeded"},
 		{name: "some have failed", job: debug(), pods: all(web("a", with(exit(0))), web("b", with(exit(1)))), want: "Failed 0/0/1/1, ContainersFailed"},
 		{name: "all have failed", job: debug(), pods: all(web("a", with(exit(1)))), want: "Failed 0/0/0/1, ContainersFailed"},
-		{name: "one that was refused has failed, and keeps its place", job: debug(replicas(1)), pods: all(web("a", older), web("b")), invalid: []string{"b"}, want: "Failed 0/0/0/1, ContainersFailed"},
-		{name: "the others go on", job: debug(), pods: all(web("a"), web("b")), invalid: []string{"b"}, want: "+a, Running 1/0/0/1"},
+		{name: "a rejected pod has failed and keeps its place", job: debug(replicas(1)), pods: all(web("a", older), web("b")), invalid: []string{"b"}, want: "Failed 0/0/0/1, ContainersFailed"},
+		{name: "the other pods get the containers", job: debug(), pods: all(web("a"), web("b")), invalid: []string{"b"}, want: "+a, Running 1/0/0/1"},
 		{name: "a paused job adds nothing", job: debug(paused), pods: all(web("a"), web("b", with(runs))), want: "Pause 1/1/0/0"},
-		{name: "and does not end", job: debug(paused, started(time.Hour), deadline(1)), pods: all(web("a", with(exit(0)))), want: "Pause 0/0/1/0"},
+		{name: "a paused job does not end", job: debug(paused, started(time.Hour), deadline(1)), pods: all(web("a", with(exit(0)))), want: "Pause 0/0/1/0"},
 		{name: "a deadline is awaited", job: debug(started(time.Minute), deadline(61)), pods: all(web("a", with(runs))), want: "Running 0/1/0/0", recheck: time.Second},
-		{name: "and ends the job", job: debug(started(time.Minute), deadline(60)), pods: all(web("a", with(runs)), web("b")), want: "Failed 1/1/0/0, DeadlineExceeded"},
-		{name: "also one without a pod", job: debug(started(time.Minute), deadline(60)), want: "Failed 0/0/0/0, DeadlineExceeded"},
-		{name: "one that has ended by then has succeeded", job: debug(started(time.Minute), deadline(60)), pods: all(web("a", with(exit(0)))), want: "Succeeded 0/0/1/0, JobSucceeded"},
+		{name: "the deadline ends the job", job: debug(started(time.Minute), deadline(60)), pods: all(web("a", with(runs)), web("b")), want: "Failed 1/1/0/0, DeadlineExceeded"},
+		{name: "the deadline ends a job without pods", job: debug(started(time.Minute), deadline(60)), want: "Failed 0/0/0/0, DeadlineExceeded"},
+		{name: "a job that is complete at the deadline has succeeded", job: debug(started(time.Minute), deadline(60)), pods: all(web("a", with(exit(0)))), want: "Succeeded 0/0/1/0, JobSucceeded"},
 		{
 			name: "without containers", job: debug(spec(func(s *appsv1alpha1.EphemeralJobSpec) { s.Template.EphemeralContainers = nil })), pods: all(web("a")),
 			want: "Error 0/0/0/0, spec.template.ephemeralContainers: it is empty: name a container to run in the pods",
@@ -125,14 +125,14 @@ func TestPlan(t *testing.T) {
 				s.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}
 			})),
 		},
-		{name: "an end is final", job: debug(over(time.Minute)), pods: all(web("a", with(exit(0))), web("b")), want: " 0/0/1/0", recheck: 29 * time.Minute},
-		{name: "it is deleted after half an hour by default", job: debug(over(30 * time.Minute)), want: " 0/0/0/0, remove"},
-		{name: "or when it says", job: debug(over(time.Minute), ttlOf(60)), want: " 0/0/0/0, remove"},
+		{name: "a finished job stays finished", job: debug(over(time.Minute)), pods: all(web("a", with(exit(0))), web("b")), want: " 0/0/1/0", recheck: 29 * time.Minute},
+		{name: "a finished job is deleted after half an hour by default", job: debug(over(30 * time.Minute)), want: " 0/0/0/0, remove"},
+		{name: "a finished job is deleted after its TTL", job: debug(over(time.Minute), ttlOf(60)), want: " 0/0/0/0, remove"},
 		{name: "a job of a hub is kept", want: " 0/0/0/0", job: debug(over(time.Hour), func(job *appsv1alpha1.EphemeralJob) {
 			job.Annotations = map[string]string{keys.FleetRowUID: "row"}
 		})},
-		{name: "one that is deleted adds nothing", job: debug(func(job *appsv1alpha1.EphemeralJob) { job.DeletionTimestamp = &metav1.Time{Time: noon} }), pods: all(web("a")), want: " 0/0/0/0"},
-		{name: "and lets go of OpenKruise's finalizer", want: " 0/0/0/0, release", job: debug(func(job *appsv1alpha1.EphemeralJob) {
+		{name: "a job that is being deleted adds nothing", job: debug(func(job *appsv1alpha1.EphemeralJob) { job.DeletionTimestamp = &metav1.Time{Time: noon} }), pods: all(web("a")), want: " 0/0/0/0"},
+		{name: "OpenKruise's finalizer is removed from a job that is being deleted", want: " 0/0/0/0, release", job: debug(func(job *appsv1alpha1.EphemeralJob) {
 			job.DeletionTimestamp, job.Finalizers = &metav1.Time{Time: noon}, []string{"example.com/other", keys.EphemeralJobCleanup}
 		})},
 	} {
@@ -161,9 +161,9 @@ func TestWhyAJobHasFailed(t *testing.T) {
 		pods:    all(web("b", with(exit(2))), web("a", with(waits("RunContainerError"))), web("c", with(exit(0))), web("d", with(runs)), web("e")),
 		invalid: map[types.UID]string{"uid-e": "no such volume"},
 	}
-	require.Equal(t, "the job had not ended after the 60 seconds of activeDeadlineSeconds: of 5 pods, the containers have succeeded in 1 and failed in 3 "+
+	require.Equal(t, "the job did not end within the 60 seconds of activeDeadlineSeconds: of 5 pods, the containers have succeeded in 1 and failed in 3 "+
 		"(a: dbg could not be run: no such file; b: dbg ended with exit code 2); e could not get them: no such volume; "+
-		"in 1 pods they go on, since nothing but the end of a pod stops an ephemeral container", plan(o, noon).ending.why)
+		"in 1 pod(s) they keep running, since only the end of a pod stops an ephemeral container", plan(o, noon).ending.why)
 }
 
 func TestStatus(t *testing.T) {
@@ -187,24 +187,24 @@ func TestStatus(t *testing.T) {
 	later := noon.Add(time.Minute)
 	s, events = status(o, plan(o, later), applied{}, later)
 	require.Empty(t, events)
-	require.Equal(t, "no pod of the namespace that could get the containers is selected", find(s.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty).Message)
+	require.Equal(t, "no pod in the namespace that could get the containers is selected", findCondition(s.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty).Message)
 	o.job.Status, o.pods, o.invalid = s, all(web("a"), web("b", with(exit(0)))), map[types.UID]string{"uid-a": "no such volume"}
 	p = plan(o, later)
 	s, events = status(o, p, applied{}, later)
 	require.Equal(t, []string{ReasonCreateFailed, ReasonContainersFailed}, testkit.Reasons(events))
-	require.Nil(t, find(s.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty))
-	require.Equal(t, "no such volume", find(s.Conditions, appsv1alpha1.EphemeralJobConditionError).Message)
-	require.Equal(t, ReasonContainersFailed, find(s.Conditions, appsv1alpha1.EphemeralJobConditionFailed).Reason)
+	require.Nil(t, findCondition(s.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty))
+	require.Equal(t, "no such volume", findCondition(s.Conditions, appsv1alpha1.EphemeralJobConditionError).Message)
+	require.Equal(t, ReasonContainersFailed, findCondition(s.Conditions, appsv1alpha1.EphemeralJobConditionFailed).Reason)
 	require.Equal(t, later, s.CompletionTime.Time)
 	require.False(t, countsOnly(o.job.Status, s))
 
 	// After that, only what still runs can change.
 	o.job.Status, o.pods = s, nil
-	is, events := status(o, plan(o, later), applied{}, later)
+	got, events := status(o, plan(o, later), applied{}, later)
 	require.Empty(t, events)
-	require.Equal(t, s, is)
+	require.Equal(t, s, got)
 	o.pods = all(web("c", with(runs)))
-	is, _ = status(o, plan(o, later), applied{}, later)
-	require.Equal(t, int32(1), is.Running)
-	require.True(t, countsOnly(s, is))
+	got, _ = status(o, plan(o, later), applied{}, later)
+	require.Equal(t, int32(1), got.Running)
+	require.True(t, countsOnly(s, got))
 }

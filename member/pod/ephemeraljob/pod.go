@@ -14,8 +14,8 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // state is how far a job's containers are in a pod.
@@ -43,7 +43,7 @@ func has(pod *corev1.Pod, job types.UID) bool {
 }
 
 // stateOf reads a job's containers in a pod that has them. open means that some have not finished. why is why the first failed one failed.
-func stateOf(pod *corev1.Pod, job types.UID) (is state, open bool, why string) {
+func stateOf(pod *corev1.Pod, job types.UID) (current state, open bool, why string) {
 	runs := false
 	for i := range pod.Spec.EphemeralContainers {
 		c := &pod.Spec.EphemeralContainers[i]
@@ -69,15 +69,15 @@ func stateOf(pod *corev1.Pod, job types.UID) (is state, open bool, why string) {
 	}
 	switch {
 	case why != "":
-		is = failed
+		current = failed
 	case runs:
-		is = running
+		current = running
 	case open:
-		is = waiting
+		current = waiting
 	default:
-		is = succeeded
+		current = succeeded
 	}
-	return is, open, why
+	return current, open, why
 }
 
 // cannotRun is the kubelet's reason for a container that it created but could not start. The kubelet doesn't retry then. For other reasons,
@@ -100,8 +100,8 @@ func takes(pod *corev1.Pod, by labels.Selector, template []corev1.EphemeralConta
 	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static || !podpatch.Active(pod) || !by.Matches(labels.Set(pod.Labels)) {
 		return false
 	}
-	return !slices.ContainsFunc(pod.Spec.EphemeralContainers, func(is corev1.EphemeralContainer) bool {
-		return slices.ContainsFunc(template, func(c corev1.EphemeralContainer) bool { return c.Name == is.Name })
+	return !slices.ContainsFunc(pod.Spec.EphemeralContainers, func(existing corev1.EphemeralContainer) bool {
+		return slices.ContainsFunc(template, func(c corev1.EphemeralContainer) bool { return c.Name == existing.Name })
 	})
 }
 
@@ -115,20 +115,21 @@ func ofAny(pod *corev1.Pod) bool {
 // podChanged reports whether an update of a pod may matter to a job. Every update of a pod with containers does: a reconcile may wait for
 // that version.
 func podChanged(before, after client.Object) bool {
-	was, wasPod := before.(*corev1.Pod)
-	is, isPod := after.(*corev1.Pod)
+	oldPod, wasPod := before.(*corev1.Pod)
+	newPod, isPod := after.(*corev1.Pod)
 	if !wasPod || !isPod {
 		return true
 	}
-	return ofAny(is) || was.UID != is.UID || was.Spec.NodeName != is.Spec.NodeName || was.Status.Phase != is.Status.Phase ||
-		(was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels) ||
-		len(was.Spec.EphemeralContainers) != len(is.Spec.EphemeralContainers)
+	return ofAny(newPod) || oldPod.UID != newPod.UID || oldPod.Spec.NodeName != newPod.Spec.NodeName ||
+		oldPod.Status.Phase != newPod.Status.Phase ||
+		(oldPod.DeletionTimestamp == nil) != (newPod.DeletionTimestamp == nil) || !maps.Equal(oldPod.Labels, newPod.Labels) ||
+		len(oldPod.Spec.EphemeralContainers) != len(newPod.Spec.EphemeralContainers)
 }
 
 // forPod returns the jobs that a pod concerns: those whose containers it has, and those that select it.
 func (r *Reconciler) forPod(ctx context.Context, o client.Object) []ctrl.Request {
-	pod, is := o.(*corev1.Pod)
-	if !is {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
 		return nil
 	}
 	return ownership.RequestsFor(ctx, r.Client, &appsv1alpha1.EphemeralJobList{}, pod.Namespace, func(job *appsv1alpha1.EphemeralJob) bool {

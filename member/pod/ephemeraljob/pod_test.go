@@ -91,39 +91,41 @@ func waits(reason string) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "no such file"}}
 }
 
-func phase(is corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = is } }
+func phase(value corev1.PodPhase) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Phase = value }
+}
 
 func terminating(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }
 
 func TestStateOf(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name string
-		pod  *corev1.Pod
-		is   state
-		open bool
-		why  string
+		name  string
+		pod   *corev1.Pod
+		state state
+		open  bool
+		why   string
 	}{
-		{name: "nothing is reported yet", pod: web("a", quiet), is: waiting, open: true},
-		{name: "the image is pulled, again and again", pod: web("a", with(waits("ImagePullBackOff"))), is: waiting, open: true},
-		{name: "it runs", pod: web("a", with(runs)), is: running, open: true},
-		{name: "it has succeeded", pod: web("a", with(exit(0))), is: succeeded},
-		{name: "it has failed", pod: web("a", with(exit(3))), is: failed, why: "dbg ended with exit code 3"},
-		{name: "the kubelet can't run it", pod: web("a", with(waits("RunContainerError"))), is: failed, why: "dbg could not be run: no such file"},
-		{name: "the pod ends first", pod: web("a", with(runs), phase(corev1.PodFailed)), is: failed, why: "dbg had not ended when the pod did"},
-		{name: "the pod ends after it", pod: web("a", with(exit(0)), phase(corev1.PodSucceeded)), is: succeeded},
-		{name: "one of two runs", pod: web("a", with(exit(0)), withNamed("two", runs)), is: running, open: true},
-		{name: "one of two has not begun", pod: web("a", with(exit(0)), withNamed("two", waits("ContainerCreating"))), is: waiting, open: true},
-		{name: "one has failed, and the other runs", pod: web("a", with(exit(1)), withNamed("two", runs)), is: failed, open: true, why: "dbg ended with exit code 1"},
-		{name: "those of others don't matter", is: succeeded, pod: web("a", with(exit(0)), func(p *corev1.Pod) {
+		{name: "nothing is reported yet", pod: web("a", quiet), state: waiting, open: true},
+		{name: "pulling the image is retried", pod: web("a", with(waits("ImagePullBackOff"))), state: waiting, open: true},
+		{name: "it runs", pod: web("a", with(runs)), state: running, open: true},
+		{name: "it has succeeded", pod: web("a", with(exit(0))), state: succeeded},
+		{name: "it has failed", pod: web("a", with(exit(3))), state: failed, why: "dbg ended with exit code 3"},
+		{name: "the kubelet can't run it", pod: web("a", with(waits("RunContainerError"))), state: failed, why: "dbg could not be run: no such file"},
+		{name: "the pod ends first", pod: web("a", with(runs), phase(corev1.PodFailed)), state: failed, why: "dbg had not ended when the pod did"},
+		{name: "the pod ends after the container", pod: web("a", with(exit(0)), phase(corev1.PodSucceeded)), state: succeeded},
+		{name: "one of two runs", pod: web("a", with(exit(0)), withNamed("two", runs)), state: running, open: true},
+		{name: "one of two has not begun", pod: web("a", with(exit(0)), withNamed("two", waits("ContainerCreating"))), state: waiting, open: true},
+		{name: "one of two has failed, and the other runs", pod: web("a", with(exit(1)), withNamed("two", runs)), state: failed, open: true, why: "dbg ended with exit code 1"},
+		{name: "containers of other jobs don't matter", state: succeeded, pod: web("a", with(exit(0)), func(p *corev1.Pod) {
 			p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, container("shell"), added("other", "uid-other"))
 		})},
-		{name: "a pod that is being deleted is read like any other", pod: web("a", with(runs), terminating), is: running, open: true},
+		{name: "a pod that is being deleted is read like any other", pod: web("a", with(runs), terminating), state: running, open: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			is, open, why := stateOf(tt.pod, "uid-debug")
-			require.Equal(t, tt.is, is)
+			current, open, why := stateOf(tt.pod, "uid-debug")
+			require.Equal(t, tt.state, current)
 			require.Equal(t, tt.open, open)
 			require.Equal(t, tt.why, why)
 		})
@@ -143,16 +145,16 @@ func TestWhichEventsOfPodsMatter(t *testing.T) {
 		{name: "it is deleted", change: terminating, want: true},
 		{name: "its labels change", change: func(p *corev1.Pod) { p.Labels = nil }, want: true},
 		{name: "it gets a container", change: quiet, want: true},
-		{name: "it gets one of somebody else", change: func(p *corev1.Pod) {
+		{name: "it gets a container of another client", change: func(p *corev1.Pod) {
 			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{container("shell")}
 		}, want: true},
 		{name: "it is another pod", change: func(p *corev1.Pod) { p.UID = "another" }, want: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			is := web("a")
-			tt.change(is)
-			require.Equal(t, tt.want, podChanged(web("a"), is))
+			current := web("a")
+			tt.change(current)
+			require.Equal(t, tt.want, podChanged(web("a"), current))
 		})
 	}
 	require.True(t, podChanged(&corev1.Node{}, &corev1.Node{}))

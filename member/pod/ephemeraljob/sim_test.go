@@ -19,10 +19,10 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -33,7 +33,7 @@ func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, eve
 		clk = clock.RealClock{}
 	}
 	return &Reconciler{Controller: &podcontrol.Controller{
-		Client: c, Live: live, Clock: clk, Expect: expect.New("Test", clk, 0), Events: events, Parallel: 1,
+		Controller: controltest.New(c, live, clk, events),
 	}}
 }
 
@@ -51,9 +51,9 @@ func simulated(tb testing.TB) sim.Kind {
 		},
 		For: &appsv1alpha1.EphemeralJob{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.Pod{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				before, _ := was.(*corev1.Pod)
-				after, _ := is.(*corev1.Pod)
+			&corev1.Pod{}: func(w *sim.World, previous, object client.Object) []reconcile.Request {
+				before, _ := previous.(*corev1.Pod)
+				after, _ := object.(*corev1.Pod)
 				if before != nil && after != nil && !podChanged(before, after) {
 					return nil
 				}
@@ -66,7 +66,7 @@ func simulated(tb testing.TB) sim.Kind {
 		},
 		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{}, runner{}},
 		Rules:    rules(),
-		Summary:  end,
+		Summary:  summarize,
 		Describe: describe,
 	}
 }
@@ -75,33 +75,33 @@ func simulated(tb testing.TB) sim.Kind {
 func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
-		{Name: "of a pod only ephemeral containers are written, and once for a job", Write: onlyOnce},
-		{Name: "only pods that are selected get containers, and not of a job that is paused or has ended", Write: onlyWanted},
-		{Name: "parallelism and replicas hold", Write: within},
-		{Name: "an end is final, and comes when all have ended or the deadline has passed", Write: endsInTime},
-		{Name: "the counts add up", Write: addUp},
+		{Name: "only ephemeral containers of pods are written, and once per job", Write: checkOnce},
+		{Name: "only selected pods get containers, and not from paused or finished jobs", Write: checkSelected},
+		{Name: "parallelism and replicas hold", Write: checkLimits},
+		{Name: "a job finishes when all containers have ended or the deadline has passed, and stays finished", Write: checkEnd},
+		{Name: "the counts add up", Write: checkCounts},
 	}
 }
 
-// adds returns the pod before and after a write by which the controller added containers.
-func adds(c sim.Change) (was, is *corev1.Pod, ok bool) {
-	was, _ = c.Before.(*corev1.Pod)
-	is, ok = c.After.(*corev1.Pod)
-	return was, is, ok && was != nil && c.ByController() && c.Err == nil
+// containersAdded returns the pod before and after a write by which the controller added containers.
+func containersAdded(c sim.Change) (before, after *corev1.Pod, ok bool) {
+	before, _ = c.Before.(*corev1.Pod)
+	after, ok = c.After.(*corev1.Pod)
+	return before, after, ok && before != nil && c.ByController() && c.Err == nil
 }
 
-func onlyOnce(_ *sim.World, c sim.Change) error {
-	was, is, ok := adds(c)
+func checkOnce(_ *sim.World, c sim.Change) error {
+	before, after, ok := containersAdded(c)
 	if !ok {
 		return nil
 	}
-	if len(containers(was)) > 0 {
-		return fmt.Errorf("%s: it has %v", c.Request, containers(was))
+	if len(containers(before)) > 0 {
+		return fmt.Errorf("%s: it has %v", c.Request, containers(before))
 	}
-	if c.Sub != subresource || len(containers(is)) == 0 {
+	if c.Sub != subresource || len(containers(after)) == 0 {
 		return fmt.Errorf("%s adds no containers", c.Request)
 	}
-	if names := containers(is); len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names) {
+	if names := containers(after); len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names) {
 		return fmt.Errorf("%s: %v", c.Request, names)
 	}
 	return nil
@@ -118,29 +118,29 @@ func containers(pod *corev1.Pod) []string {
 	return out
 }
 
-func onlyWanted(w *sim.World, c sim.Change) error {
-	was, _, ok := adds(c)
+func checkSelected(w *sim.World, c sim.Change) error {
+	before, _, ok := containersAdded(c)
 	job := cached(w)
 	if !ok || c.Late || job == nil {
 		return nil
 	}
-	if !ownership.Selects(job.Spec.Selector, was) {
+	if !ownership.Selects(job.Spec.Selector, before) {
 		return fmt.Errorf("%s is not selected", c.Request)
 	}
-	if job.Spec.Paused || finished(job) || job.DeletionTimestamp != nil || was.Spec.NodeName == "" {
-		return fmt.Errorf("%s: paused=%t, phase %s, node %q", c.Request, job.Spec.Paused, job.Status.Phase, was.Spec.NodeName)
+	if job.Spec.Paused || finished(job) || job.DeletionTimestamp != nil || before.Spec.NodeName == "" {
+		return fmt.Errorf("%s: paused=%t, phase %s, node %q", c.Request, job.Spec.Paused, job.Status.Phase, before.Spec.NodeName)
 	}
 	return nil
 }
 
-// within counts the pods in the world. A late write can't be prevented, so each raises the limits by one.
-func within(w *sim.World, c sim.Change) error {
-	if _, _, ok := adds(c); !ok || c.Late {
+// checkLimits counts the pods in the world. A late write can't be prevented, so each raises the limits by one.
+func checkLimits(w *sim.World, c sim.Change) error {
+	if _, _, ok := containersAdded(c); !ok || c.Late {
 		return nil
 	}
 	have, open, late := 0, 0, 0
-	for _, was := range w.Changes() {
-		if was.Late {
+	for _, before := range w.Changes() {
+		if before.Late {
 			late++
 		}
 	}
@@ -153,7 +153,7 @@ func within(w *sim.World, c sim.Change) error {
 			continue
 		}
 		have++
-		if _, is, _ := stateOf(pod, job.UID); is {
+		if _, after, _ := stateOf(pod, job.UID); after {
 			open++
 		}
 	}
@@ -166,24 +166,24 @@ func within(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-func endsInTime(w *sim.World, c sim.Change) error {
-	was, ok := c.Before.(*appsv1alpha1.EphemeralJob)
-	is, stays := c.After.(*appsv1alpha1.EphemeralJob)
+func checkEnd(w *sim.World, c sim.Change) error {
+	before, ok := c.Before.(*appsv1alpha1.EphemeralJob)
+	after, stays := c.After.(*appsv1alpha1.EphemeralJob)
 	if !ok || !stays || !c.ByController() {
 		return nil
 	}
-	if finished(was) && was.Status.Phase != is.Status.Phase {
-		return fmt.Errorf("%s: %s after %s", c.Request, is.Status.Phase, was.Status.Phase)
+	if finished(before) && before.Status.Phase != after.Status.Phase {
+		return fmt.Errorf("%s: %s after %s", c.Request, after.Status.Phase, before.Status.Phase)
 	}
-	if finished(was) || !finished(is) || c.Late {
+	if finished(before) || !finished(after) || c.Late {
 		return nil
 	}
-	if d := is.Spec.ActiveDeadlineSeconds; d != nil && w.Now().Sub(is.Status.StartTime.Time).Seconds() >= float64(*d) {
+	if d := after.Spec.ActiveDeadlineSeconds; d != nil && w.Now().Sub(after.Status.StartTime.Time).Seconds() >= float64(*d) {
 		return nil
 	}
-	p := plan(observed{job: was, pods: sim.All[*corev1.Pod](w), invalid: refusedIn(w)}, w.Now())
-	if p.ending == nil || p.ending.phase != is.Status.Phase {
-		return fmt.Errorf("%s: %s, and of the pods it is %s", c.Request, is.Status.Phase, summary(p))
+	p := plan(observed{job: before, pods: sim.All[*corev1.Pod](w), invalid: refusedIn(w)}, w.Now())
+	if p.ending == nil || p.ending.phase != after.Status.Phase {
+		return fmt.Errorf("%s: %s, and of the pods it is %s", c.Request, after.Status.Phase, summary(p))
 	}
 	return nil
 }
@@ -199,13 +199,13 @@ func refusedIn(w *sim.World) map[types.UID]string {
 	return out
 }
 
-func addUp(_ *sim.World, c sim.Change) error {
-	is, ok := c.After.(*appsv1alpha1.EphemeralJob)
-	if !ok || !c.ByController() || finished(is) {
+func checkCounts(_ *sim.World, c sim.Change) error {
+	job, ok := c.After.(*appsv1alpha1.EphemeralJob)
+	if !ok || !c.ByController() || finished(job) {
 		return nil
 	}
-	if s := is.Status; s.Matches != s.Waiting+s.Running+s.Succeeded+s.Failed {
-		return fmt.Errorf("%s: %s", c.Request, about(is)[0])
+	if s := job.Status; s.Matches != s.Waiting+s.Running+s.Succeeded+s.Failed {
+		return fmt.Errorf("%s: %s", c.Request, jobLines(job)[0])
 	}
 	return nil
 }
@@ -213,14 +213,14 @@ func addUp(_ *sim.World, c sim.Change) error {
 // describe returns what a write changed in a job, or in a pod's containers.
 func describe(c sim.Change) string {
 	if pod, ok := c.After.(*corev1.Pod); ok {
-		if was, existed := c.Before.(*corev1.Pod); existed && containersIn(was) == containersIn(pod) {
+		if before, existed := c.Before.(*corev1.Pod); existed && containersIn(before) == containersIn(pod) {
 			return ""
 		}
 		return containersIn(pod)
 	}
 	return sim.Describe(func(o client.Object) []string {
 		if job, ok := o.(*appsv1alpha1.EphemeralJob); ok {
-			return about(job)
+			return jobLines(job)
 		}
 		return nil
 	})(c)
@@ -278,13 +278,13 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 		rule string
 		do   func(context.Context, client.Client) error
 	}{
-		{"once for a job", put("a", add("again"))},
-		{"of a pod only ephemeral containers are written", func(ctx context.Context, c client.Client) error {
+		{"once per job", put("a", add("again"))},
+		{"only ephemeral containers of pods are written", func(ctx context.Context, c client.Client) error {
 			return c.Patch(ctx, target("b", ""), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"mine":"1"}}}`)))
 		}},
-		{"only pods that are selected get containers", put("other", add("dbg"))},
+		{"only selected pods get containers", put("other", add("dbg"))},
 		{"parallelism and replicas hold", put("b", add("dbg"))},
-		{"an end is final, and comes when all have ended or the deadline has passed", report(func(s *appsv1alpha1.EphemeralJobStatus) {
+		{"a job finishes when all containers have ended or the deadline has passed, and stays finished", report(func(s *appsv1alpha1.EphemeralJobStatus) {
 			s.Phase = appsv1alpha1.EphemeralJobSucceeded
 		})},
 		{"the counts add up", report(func(s *appsv1alpha1.EphemeralJobStatus) { s.Matches += 7 })},

@@ -9,8 +9,8 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 type conditionType = appsv1alpha1.EphemeralJobConditionType
@@ -18,8 +18,8 @@ type conditionType = appsv1alpha1.EphemeralJobConditionType
 // status returns the status after a reconcile, and its events. It counts the pods as they were observed. The next reconcile counts what this
 // one changed. The function is pure.
 func status(o observed, p planned, a applied, now time.Time) (appsv1alpha1.EphemeralJobStatus, []event.Event) {
-	was := &o.job.Status
-	s := *was.DeepCopy()
+	previous := &o.job.Status
+	s := *previous.DeepCopy()
 	at := metav1.NewTime(now).Rfc3339Copy()
 	s.Running, s.Waiting = int32(p.running), int32(p.waiting) //nolint:gosec // No cluster has so many pods.
 	if finished(o.job) {
@@ -29,7 +29,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1alpha1.Ephem
 		if s.CompletionTime == nil {
 			s.CompletionTime = &at
 		}
-		if find(s.Conditions, keys.ConditionReady) == nil { // OpenKruise finished it.
+		if findCondition(s.Conditions, keys.ConditionReady) == nil { // OpenKruise finished it.
 			s.ObservedGeneration = o.job.Generation
 			s.Conditions = report.PutReadiness(s.Conditions, conditionForm(), ended(&s), now)
 		}
@@ -43,28 +43,28 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1alpha1.Ephem
 	s.ObservedGeneration = o.job.Generation
 	var events []event.Event
 	if len(a.added) > 0 {
-		events = append(events, event.Normal(ReasonContainersAdded, actionRun, "added the containers to %d pods: %s", len(a.added), event.Names(a.added)))
+		events = append(events, event.Normal(ReasonContainersAdded, actionRun, "added the containers to %d pod(s): %s", len(a.added), event.Names(a.added)))
 	}
-	if find(s.Conditions, appsv1alpha1.EphemeralJobInitialized) == nil {
-		s.Conditions = put(s.Conditions, appsv1alpha1.EphemeralJobInitialized, initialized, "", at)
+	if findCondition(s.Conditions, appsv1alpha1.EphemeralJobInitialized) == nil {
+		s.Conditions = setCondition(s.Conditions, appsv1alpha1.EphemeralJobInitialized, initialized, "", at)
 	}
-	s.Conditions = put(s.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty, when(p.empty, matchEmpty), p.empty, at)
+	s.Conditions = setCondition(s.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty, ifMessage(p.empty, matchEmpty), p.empty, at)
 	reason, message := faultOf(p, a)
-	s.Conditions = put(s.Conditions, appsv1alpha1.EphemeralJobConditionError, reason, message, at)
-	if is := find(s.Conditions, appsv1alpha1.EphemeralJobConditionError); is != nil {
-		before := find(was.Conditions, appsv1alpha1.EphemeralJobConditionError)
-		if a.Err() != nil || before == nil || before.Reason != is.Reason || before.Message != is.Message {
+	s.Conditions = setCondition(s.Conditions, appsv1alpha1.EphemeralJobConditionError, reason, message, at)
+	if after := findCondition(s.Conditions, appsv1alpha1.EphemeralJobConditionError); after != nil {
+		before := findCondition(previous.Conditions, appsv1alpha1.EphemeralJobConditionError)
+		if a.Err() != nil || before == nil || before.Reason != after.Reason || before.Message != after.Message {
 			events = append(events, event.Warning(reason, actionRun, "%s", message))
 		}
 	}
 	if e := p.ending; e != nil {
 		s.CompletionTime = &at
-		s.Conditions = put(s.Conditions, e.condition, e.reason, e.why, at)
-		of := event.Normal
+		s.Conditions = setCondition(s.Conditions, e.condition, e.reason, e.why, at)
+		newEvent := event.Normal
 		if e.phase == appsv1alpha1.EphemeralJobFailed {
-			of = event.Warning
+			newEvent = event.Warning
 		}
-		events = append(events, of(e.reason, actionRun, "%s", e.why))
+		events = append(events, newEvent(e.reason, actionRun, "%s", e.why))
 	}
 	s.Conditions = report.PutReadiness(s.Conditions, conditionForm(), readiness(&p, &a), now)
 	return s, events
@@ -82,11 +82,11 @@ func readiness(p *planned, a *applied) report.Readiness {
 	case a.Err() != nil:
 		return report.Retrying(report.WriteFailure(a.Err()))
 	case p.phase == appsv1alpha1.EphemeralJobPause:
-		return report.Reconciling(report.ReasonPaused, "no pods get containers until the job isn't paused any more")
+		return report.Reconciling(report.ReasonPaused, "no pods get containers while the job is paused")
 	case p.empty != "":
 		return report.Reconciling(matchEmpty, p.empty)
 	}
-	return report.Reconciling(report.ReasonProgressing, "containers run, or are still to be added to pods")
+	return report.Reconciling(report.ReasonProgressing, "containers are running or still to be added to pods")
 }
 
 // ended returns the readiness of a finished job.
@@ -128,36 +128,36 @@ func faultOf(p planned, a applied) (reason, message string) {
 	return "", ""
 }
 
-// when returns reason if there is a message, otherwise "".
-func when(message, reason string) string {
+// ifMessage returns reason if there is a message, otherwise "".
+func ifMessage(message, reason string) string {
 	if message == "" {
 		return ""
 	}
 	return reason
 }
 
-// find returns the condition of a type, or nil.
-func find(conditions []appsv1alpha1.EphemeralJobCondition, is conditionType) *appsv1alpha1.EphemeralJobCondition {
+// findCondition returns the condition of a type, or nil.
+func findCondition(conditions []appsv1alpha1.EphemeralJobCondition, typ conditionType) *appsv1alpha1.EphemeralJobCondition {
 	for i := range conditions {
-		if conditions[i].Type == is {
+		if conditions[i].Type == typ {
 			return &conditions[i]
 		}
 	}
 	return nil
 }
 
-// put returns the conditions with one of that type set to True. Without a reason, it removes the condition.
-func put(
-	conditions []appsv1alpha1.EphemeralJobCondition, is conditionType, reason, message string, at metav1.Time,
+// setCondition returns the conditions with one of that type set to True. Without a reason, it removes the condition.
+func setCondition(
+	conditions []appsv1alpha1.EphemeralJobCondition, typ conditionType, reason, message string, at metav1.Time,
 ) []appsv1alpha1.EphemeralJobCondition {
-	of := func(c appsv1alpha1.EphemeralJobCondition) bool { return c.Type == is }
+	sameType := func(c appsv1alpha1.EphemeralJobCondition) bool { return c.Type == typ }
 	if reason == "" {
-		return report.PutCondition(conditions, of, nil)
+		return report.PutCondition(conditions, sameType, nil)
 	}
 	next := appsv1alpha1.EphemeralJobCondition{
-		Type: is, Status: corev1.ConditionTrue, LastProbeTime: at, LastTransitionTime: at, Reason: reason, Message: report.Truncate(message),
+		Type: typ, Status: corev1.ConditionTrue, LastProbeTime: at, LastTransitionTime: at, Reason: reason, Message: report.Truncate(message),
 	}
-	if before := find(conditions, is); before != nil {
+	if before := findCondition(conditions, typ); before != nil {
 		if before.Status == next.Status {
 			next.LastTransitionTime = before.LastTransitionTime
 		}
@@ -165,11 +165,11 @@ func put(
 			next.LastProbeTime = before.LastProbeTime
 		}
 	}
-	return report.PutCondition(conditions, of, &next)
+	return report.PutCondition(conditions, sameType, &next)
 }
 
 // countsOnly reports whether s differs from was only in counts. Such a status may be written later.
-func countsOnly(was, s appsv1alpha1.EphemeralJobStatus) bool {
-	s.Matches, s.Succeeded, s.Failed, s.Running, s.Waiting = was.Matches, was.Succeeded, was.Failed, was.Running, was.Waiting
-	return apiequality.Semantic.DeepEqual(was, s)
+func countsOnly(before, s appsv1alpha1.EphemeralJobStatus) bool {
+	s.Matches, s.Succeeded, s.Failed, s.Running, s.Waiting = before.Matches, before.Succeeded, before.Failed, before.Running, before.Waiting
+	return apiequality.Semantic.DeepEqual(before, s)
 }

@@ -42,7 +42,7 @@ func (runner) Steps(w *sim.World) []sim.Step {
 			if !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == keys.EphemeralJobID }) {
 				continue
 			}
-			changed = proceed(next, c.Name) || changed
+			changed = advanceContainer(next, c.Name) || changed
 		}
 		if changed {
 			out = append(out, sim.Step{Name: "ephemeral containers of " + pod.Name, Do: func(ctx context.Context) error {
@@ -54,8 +54,8 @@ func (runner) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// proceed starts or ends an ephemeral container of a pod. It reports whether there was anything to do.
-func proceed(pod *corev1.Pod, name string) bool {
+// advanceContainer starts or ends an ephemeral container of a pod. It reports whether there was anything to do.
+func advanceContainer(pod *corev1.Pod, name string) bool {
 	all := &pod.Status.EphemeralContainerStatuses
 	i := slices.IndexFunc(*all, func(st corev1.ContainerStatus) bool { return st.Name == name })
 	if i < 0 {
@@ -107,29 +107,29 @@ func stories() []sim.Scenario {
 	keep := func(job *appsv1alpha1.EphemeralJob) { job.Annotations = map[string]string{keys.FleetRowUID: "row"} } // No TTL.
 	return []sim.Scenario{
 		story("all succeed", debug(keep), three("", "", "")),
-		story("one pod after the other", debug(keep, parallel(1)), three("", "", "")),
+		story("one pod at a time", debug(keep, parallel(1)), three("", "", "")),
 		story("two containers in each pod", changed(two, keep), three("", "", "")),
 		story("some succeed and some fail", debug(keep, parallel(2)), three("", "1", "")),
 		story("replicas", debug(keep, replicas(2), parallel(1)), three("", "", "")),
 		story("more replicas than pods", debug(keep, replicas(5)), three("", "", "1")),
-		story("a pod refuses the containers", changed(bad, keep), all(target("a", ""), fits)),
-		story("pods come later", debug(keep), nil, create(target("a", hang)), create(target("b", "1"), runsInA), relabel("a", exits, "0", endedInB)),
-		story("a pod that waits for its node is waited for", debug(keep), all(target("a", ""), testkit.Pod("b").Obj())),
-		story("a pod goes while its container runs", debug(keep, replicas(1)), all(target("a", hang), target("b", "")), remove("a", runsInA)),
-		story("a pod comes while others run", debug(keep), all(target("a", hang)), create(target("b", "")), relabel("a", exits, "0", endedInB)),
+		story("the containers are invalid for a pod", changed(bad, keep), all(target("a", ""), fits)),
+		story("pods come later", debug(keep), nil, create(target("a", hang)), create(target("b", "1"), runningInA), relabel("a", exits, "0", endedInB)),
+		story("a pod without a node is waited for", debug(keep), all(target("a", ""), testkit.Pod("b").Obj())),
+		story("a pod is deleted while its container runs", debug(keep, replicas(1)), all(target("a", hang), target("b", "")), remove("a", runningInA)),
+		story("a pod is created while others run", debug(keep), all(target("a", hang)), create(target("b", "")), relabel("a", exits, "0", endedInB)),
 		story("a pod is no longer selected", debug(keep, parallel(1)), all(target("a", hang), target("b", "")),
-			relabel("a", "app", "db", runsInA), relabel("a", exits, "0")),
+			relabel("a", "app", "db", runningInA), relabel("a", exits, "0")),
 		story("paused and resumed", debug(keep, parallel(1)), all(target("a", hang), target("b", "")),
-			edit("pause", runsInA, func(s *appsv1alpha1.EphemeralJobSpec) { s.Paused = true }),
+			edit("pause", runningInA, func(s *appsv1alpha1.EphemeralJobSpec) { s.Paused = true }),
 			relabel("a", exits, "0"), edit("resume", nil, func(s *appsv1alpha1.EphemeralJobSpec) { s.Paused = false })),
-		story("more replicas and more at a time", debug(keep, replicas(1), parallel(1)), three(hang, hang, "0"),
-			edit("all", runsInA, func(s *appsv1alpha1.EphemeralJobSpec) { s.Replicas, s.Parallelism = nil, new(int32(3)) }),
+		story("more replicas and a higher parallelism", debug(keep, replicas(1), parallel(1)), three(hang, hang, "0"),
+			edit("all", runningInA, func(s *appsv1alpha1.EphemeralJobSpec) { s.Replicas, s.Parallelism = nil, new(int32(3)) }),
 			relabel("a", exits, "0"), relabel("b", exits, "1")),
-		story("a deadline", debug(keep, deadline(60)), all(target("a", hang), target("b", "")), relabel("a", exits, "0", isOver)),
+		story("a deadline", debug(keep, deadline(60)), all(target("a", hang), target("b", "")), relabel("a", exits, "0", jobFinished)),
 		story("the job is deleted after its TTL", debug(), three("", "", "")),
 		story("a job of OpenKruise is deleted", debug(keep, func(job *appsv1alpha1.EphemeralJob) {
 			job.Finalizers = []string{keys.EphemeralJobCleanup}
-		}), all(target("a", hang)), removeJob(runsInA)),
+		}), all(target("a", hang)), removeJob(runningInA)),
 		story("an invalid spec is corrected", debug(keep, spec(func(s *appsv1alpha1.EphemeralJobSpec) { s.Template.EphemeralContainers = nil })), all(target("a", "")),
 			edit("name a container", nil, func(s *appsv1alpha1.EphemeralJobSpec) {
 				s.Template.EphemeralContainers = []corev1.EphemeralContainer{container("dbg")}
@@ -151,9 +151,9 @@ func edit(name string, when func(*sim.World) bool, change func(*appsv1alpha1.Eph
 
 func create(pod *corev1.Pod, when ...func(*sim.World) bool) sim.Edit {
 	e := sim.Edit{Name: "create pod " + pod.Name, Do: func(ctx context.Context, w *sim.World) error {
-		is := pod.DeepCopy()
-		is.UID, is.ResourceVersion, is.Spec.NodeName = "", "", ""
-		return w.User().Create(ctx, is)
+		changed := pod.DeepCopy()
+		changed.UID, changed.ResourceVersion, changed.Spec.NodeName = "", "", ""
+		return w.User().Create(ctx, changed)
 	}}
 	if len(when) > 0 {
 		e.When = when[0]
@@ -187,8 +187,8 @@ func podNamed(w *sim.World, name string) *corev1.Pod {
 	return sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: key.Namespace, Name: name})
 }
 
-// runsInA reports, for sim.Edit.When, whether a container of the job runs in pod a.
-func runsInA(w *sim.World) bool {
+// runningInA reports, for sim.Edit.When, whether a container of the job runs in pod a.
+func runningInA(w *sim.World) bool {
 	pod := podNamed(w, "a")
 	return pod != nil && slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, func(st corev1.ContainerStatus) bool {
 		return st.State.Running != nil && slices.Contains(containers(pod), st.Name)
@@ -203,8 +203,8 @@ func endedInB(w *sim.World) bool {
 	})
 }
 
-// isOver reports likewise whether the job has finished.
-func isOver(w *sim.World) bool { return current(w) != nil && finished(current(w)) }
+// jobFinished reports likewise whether the job has finished.
+func jobFinished(w *sim.World) bool { return current(w) != nil && finished(current(w)) }
 
 // current returns the current job, or nil.
 func current(w *sim.World) *appsv1alpha1.EphemeralJob {
@@ -221,8 +221,8 @@ func cached(w *sim.World) *appsv1alpha1.EphemeralJob {
 	return nil
 }
 
-// end returns the final state of a story: the status, and the containers of each pod.
-func end(w *sim.World) string {
+// summarize returns the final state of a story: the status, and the containers of each pod.
+func summarize(w *sim.World) string {
 	var lines []string
 	for _, pod := range sim.All[*corev1.Pod](w) {
 		if c := containersIn(pod); c != "" {
@@ -231,7 +231,7 @@ func end(w *sim.World) string {
 	}
 	slices.Sort(lines)
 	if job := current(w); job != nil {
-		lines = append(lines, about(job)...)
+		lines = append(lines, jobLines(job)...)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -255,8 +255,8 @@ func containersIn(pod *corev1.Pod) string {
 	return strings.Join(out, ", ")
 }
 
-// about returns the lines about a job in a story.
-func about(job *appsv1alpha1.EphemeralJob) []string {
+// jobLines returns the lines about a job in a story.
+func jobLines(job *appsv1alpha1.EphemeralJob) []string {
 	st := &job.Status
 	out := []string{fmt.Sprintf("%s: match %d, waiting %d, running %d, succeeded %d, failed %d", st.Phase, st.Matches, st.Waiting, st.Running, st.Succeeded, st.Failed)}
 	for _, c := range st.Conditions {

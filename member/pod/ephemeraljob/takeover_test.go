@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
-// leftBehind returns a job of OpenKruise that has added its container to a pod. The kubelet has not reported the container yet.
-func leftBehind(t *testing.T) observed {
+// takeoverState returns a job of OpenKruise that has added its container to a pod. The kubelet has not reported the container yet.
+func takeoverState(t *testing.T) observed {
 	t.Helper()
 	text, err := os.ReadFile("testdata/openkruise.yaml")
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func leftBehind(t *testing.T) observed {
 
 func TestAJobOfOpenKruiseGoesOn(t *testing.T) {
 	t.Parallel()
-	o := leftBehind(t)
+	o := takeoverState(t)
 	another := o.pods[0].DeepCopy()
 	another.Name, another.UID, another.Spec.EphemeralContainers = "another", "another", nil
 	o.pods = append(o.pods, another)
@@ -44,7 +44,7 @@ func TestAJobOfOpenKruiseGoesOn(t *testing.T) {
 	want.Phase, want.Waiting = appsv1alpha1.EphemeralJobWaiting, 1
 	want.ObservedGeneration = o.job.Generation
 	s.Conditions = report.ButReadiness(s.Conditions, conditionForm())
-	require.Equal(t, *want, s, "its start and its conditions stay")
+	require.Equal(t, *want, s, "the start time and the conditions stay")
 
 	// The container finishes, and with it the job, which is then deleted with its finalizer.
 	o.job.Status = s
@@ -56,6 +56,6 @@ func TestAJobOfOpenKruiseGoesOn(t *testing.T) {
 	o.job.DeletionTimestamp = &metav1.Time{Time: now}
 	require.True(t, plan(o, now).release)
 
-	_, err := webhook().ValidateUpdate(t.Context(), leftBehind(t).job, o.job)
+	_, err := webhook().ValidateUpdate(t.Context(), takeoverState(t).job, o.job)
 	require.NoError(t, err)
 }

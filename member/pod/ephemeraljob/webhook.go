@@ -15,7 +15,7 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
@@ -58,7 +58,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, job *appsv1alpha1.Eph
 	ttl := job.Spec.DeepCopy()
 	ttl.TTLSecondsAfterFinished = old.Spec.TTLSecondsAfterFinished
 	if finished(job) && !apiequality.Semantic.DeepEqual(old.Spec, *ttl) {
-		said = append(said, "spec: the job has ended, and no pod gets containers any more: make another EphemeralJob")
+		said = append(said, "spec: the job has ended, so no more pods get containers: create another EphemeralJob")
 	}
 	return append(said, news...), refuse(job, faults)
 }
@@ -100,21 +100,21 @@ func validate(s *appsv1alpha1.EphemeralJobSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	var faults field.ErrorList
 	if s.Selector == nil {
-		faults = append(faults, field.Required(path.Child("selector"), "select the pods by their labels; {} selects all of the namespace"))
+		faults = append(faults, field.Required(path.Child("selector"), "select the pods by their labels; {} selects all pods in the namespace"))
 	}
 	faults = append(faults, metav1validation.ValidateLabelSelector(s.Selector, metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
 	if n := s.Replicas; n != nil && *n < 0 {
-		faults = append(faults, field.Invalid(path.Child("replicas"), *n, "it can't be negative: leave it out for all pods that are selected"))
+		faults = append(faults, field.Invalid(path.Child("replicas"), *n, "must not be negative: leave it unset for all selected pods"))
 	}
 	if n := s.Parallelism; n != nil && *n < 0 {
-		faults = append(faults, field.Invalid(path.Child("parallelism"), *n, "it can't be negative: with 0 no pod gets the containers"))
+		faults = append(faults, field.Invalid(path.Child("parallelism"), *n, "must not be negative; with 0, no pod gets the containers"))
 	}
 	if d := s.ActiveDeadlineSeconds; d != nil && *d < 0 {
-		faults = append(faults, field.Invalid(path.Child("activeDeadlineSeconds"), *d, "a time can't be negative: leave it out for no deadline"))
+		faults = append(faults, field.Invalid(path.Child("activeDeadlineSeconds"), *d, "must not be negative: leave it unset for no deadline"))
 	}
 	if t := s.TTLSecondsAfterFinished; t != nil && *t < 0 {
 		faults = append(faults, field.Invalid(path.Child("ttlSecondsAfterFinished"), *t,
-			fmt.Sprintf("a time can't be negative: leave it out for %d seconds", defaultTTL)))
+			fmt.Sprintf("must not be negative: leave it unset for %d seconds", defaultTTL)))
 	}
 	if len(s.Template.EphemeralContainers) == 0 {
 		faults = append(faults, field.Required(containersPath(), "name a container to run in the pods"))
@@ -143,12 +143,12 @@ func validateContainer(c *corev1.EphemeralContainer, path *field.Path) field.Err
 		{"lifecycle", c.Lifecycle != nil},
 	} {
 		if f.set {
-			faults = append(faults, field.Forbidden(path.Child(f.name), "no ephemeral container may have it: remove it"))
+			faults = append(faults, field.Forbidden(path.Child(f.name), "not allowed in ephemeral containers: remove it"))
 		}
 	}
 	for i, m := range c.VolumeMounts {
 		at := path.Child("volumeMounts").Index(i)
-		const whole = "an ephemeral container mounts whole volumes: remove it"
+		const whole = "an ephemeral container can only mount whole volumes: remove it"
 		if m.SubPath != "" {
 			faults = append(faults, field.Forbidden(at.Child("subPath"), whole))
 		}
@@ -159,7 +159,7 @@ func validateContainer(c *corev1.EphemeralContainer, path *field.Path) field.Err
 	for i, e := range c.Env {
 		if e.Name == keys.EphemeralJobID {
 			faults = append(faults, field.Forbidden(path.Child("env").Index(i).Child("name"),
-				"the controller sets "+keys.EphemeralJobID+", by which it knows its containers: remove it"))
+				"the controller sets "+keys.EphemeralJobID+", by which it recognizes its containers: remove it"))
 		}
 	}
 	return faults
@@ -168,7 +168,7 @@ func validateContainer(c *corev1.EphemeralContainer, path *field.Path) field.Err
 // warnings returns warnings about fields with an effect that a user may not expect.
 func warnings(job *appsv1alpha1.EphemeralJob) admission.Warnings {
 	if s := job.Spec.Selector; s != nil && len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
-		return admission.Warnings{"spec.selector: it is empty, and selects all pods of the namespace; no container can be taken out of them again"}
+		return admission.Warnings{"spec.selector: it is empty and selects all pods in the namespace; containers can't be removed from them again"}
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestTheApiserverChecksTheContainers(t *testing.T) {
 	require.ErrorContains(t, err, "spec.template.ephemeralContainers[0].image: Invalid value")
 	job.Spec.Template.EphemeralContainers[0].Image = "down"
 	_, err = w.ValidateCreate(t.Context(), job)
-	require.ErrorContains(t, err, "check pod template by a dry run: connection refused")
+	require.ErrorContains(t, err, "check pod template with a dry run: connection refused")
 }
 
 func TestWhatNoEphemeralContainerMayHave(t *testing.T) {
@@ -69,7 +69,7 @@ func TestWhatNoEphemeralContainerMayHave(t *testing.T) {
 func TestAMissingSelectorIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := webhook().ValidateCreate(t.Context(), debug(spec(func(s *appsv1alpha1.EphemeralJobSpec) { s.Selector = nil })))
-	require.ErrorContains(t, err, "spec.selector: Required value: select the pods by their labels; {} selects all of the namespace")
+	require.ErrorContains(t, err, "spec.selector: Required value: select the pods by their labels; {} selects all pods in the namespace")
 }
 
 func TestValidateUpdate(t *testing.T) {
@@ -90,10 +90,10 @@ func TestValidateUpdate(t *testing.T) {
 		}},
 		{name: "metadata of an invalid job may change", old: ports, new: ports},
 		{name: "a new fault is refused", new: ports, refused: "ephemeralContainers[0].ports: Forbidden"},
-		{name: "a fault that was there is warned of", old: ports, new: func(s *appsv1alpha1.EphemeralJobSpec) { ports(s); s.Paused = true }, says: "ephemeralContainers[0].ports"},
+		{name: "a fault of the stored spec causes a warning", old: ports, new: func(s *appsv1alpha1.EphemeralJobSpec) { ports(s); s.Paused = true }, says: "ephemeralContainers[0].ports"},
 		{name: "the apiserver checks new containers", new: func(s *appsv1alpha1.EphemeralJobSpec) { s.Template.EphemeralContainers[0].Image = "bad" }, refused: "image: Invalid value"},
 		{name: "a job that has ended adds nothing", ended: true, new: func(s *appsv1alpha1.EphemeralJobSpec) { s.Replicas = new(int32(1)) }, says: "the job has ended"},
-		{name: "but its TTL may change", ended: true, new: func(s *appsv1alpha1.EphemeralJobSpec) { s.TTLSecondsAfterFinished = new(int32(1)) }},
+		{name: "the TTL of a finished job may change", ended: true, new: func(s *appsv1alpha1.EphemeralJobSpec) { s.TTLSecondsAfterFinished = new(int32(1)) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

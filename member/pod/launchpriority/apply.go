@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // retryTaken is when to check again for a ConfigMap that doesn't belong to the pod. No watch reports that it is gone.
@@ -52,7 +52,7 @@ func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned) erro
 		return fmt.Errorf("annotate pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	r.Expect.Written(pod.UID, next)
-	measure.Steps.WithLabelValues(stepLaunch, reasonReady).Inc()
+	measure.Count(stepLaunch, reasonReady, 1)
 	return nil
 }
 
@@ -98,9 +98,10 @@ func (r *Reconciler) add(ctx context.Context, pod *corev1.Pod, want *corev1.Conf
 	}
 	switch {
 	case former && !owned:
-		return takenError{fmt.Sprintf("ConfigMap %s is that of a former pod of the same name, and not removed yet", live.Name)}
+		return takenError{fmt.Sprintf("ConfigMap %s belongs to a former pod with the same name and is not removed yet", live.Name)}
 	case !owned:
-		return takenError{fmt.Sprintf("ConfigMap %s exists and is not the pod's: delete it, so that its containers can start in order", live.Name)}
+		return takenError{fmt.Sprintf("ConfigMap %s exists but does not belong to the pod: delete it, so that the pod's containers can start in order",
+			live.Name)}
 	}
 	data, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": live.UID, "resourceVersion": live.ResourceVersion}, "data": want.Data,

@@ -7,8 +7,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // Registration registers launch priorities with a member's manager. They have no CRD: pods ask for them.
@@ -17,8 +17,8 @@ func Registration() setup.Kind {
 	return setup.Kind{
 		Name: name, Gates: []featuregate.Feature{feature.PodWebhook},
 		Controller: func(_ context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(mgr, Options{Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock})
+			return Setup(mgr, o.Control(name))
 		},
-		Pods: func(setup.Options) []podstep.Step { return []podstep.Step{step()} },
+		Pods: func(setup.Options) []podwebhook.Step { return []podwebhook.Step{step()} },
 	}
 }

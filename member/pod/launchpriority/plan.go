@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // patience is how long containers may keep others waiting before an event reports it.
@@ -20,9 +20,9 @@ const patience = 5 * time.Minute
 // observed is what a reconcile has read about one pod. The pod is shared with the cache and must not be modified.
 type observed struct {
 	pod *corev1.Pod
-	// since is when the pod's containers began to wait for the present priority. told means that an event has reported it.
-	since time.Time
-	told  bool
+	// since is when the pod's containers began to wait for the present priority. reported means that an event has reported it.
+	since    time.Time
+	reported bool
 }
 
 // planned is the next step for one pod.
@@ -77,11 +77,11 @@ func plan(o *observed, now time.Time) planned {
 func (p *planned) wait(o *observed, unready, held []string, now time.Time) {
 	p.waits = strings.Join(unready, ",")
 	switch left := patience - now.Sub(o.since); {
-	case o.told:
+	case o.reported:
 	case left > 0:
 		p.recheck = left
 	default:
-		p.stalled = fmt.Sprintf("%s not ready for %s: %s %s for that by launch priority",
+		p.stalled = fmt.Sprintf("%s not ready for %s: because of launch priorities, %s %s for that",
 			count(unready, "container %s is", "containers %s are"), patience, strings.Join(held, " and "), count(held, "waits", "wait"))
 	}
 }

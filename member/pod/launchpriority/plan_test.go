@@ -50,8 +50,8 @@ func three() *corev1.Pod {
 	return podOf(container("app", ""), container("proxy", "10"), container("log", "-1"))
 }
 
-// former prepares a pod as OpenKruise does: all of its containers wait, and its ConfigMap has its name.
-func former(p *corev1.Pod) *corev1.Pod {
+// openKruisePod prepares a pod as OpenKruise does: all of its containers wait, and its ConfigMap has its name.
+func openKruisePod(p *corev1.Pod) *corev1.Pod {
 	for i, priority := range []string{"p_0", "p_10", "p_-1"} {
 		p.Spec.Containers[i].Env = []corev1.EnvVar{{Name: keys.EnvContainerBarrier, ValueFrom: &corev1.EnvVarSource{
 			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "web-0-barrier"}, Key: priority},
@@ -70,55 +70,55 @@ func TestPlan(t *testing.T) {
 		return p
 	}
 	for _, tt := range []struct {
-		name string
-		pod  *corev1.Pod
-		ago  time.Duration // How long it has waited.
-		told bool
-		want planned
+		name     string
+		pod      *corev1.Pod
+		ago      time.Duration // How long it has waited.
+		reported bool
+		want     planned
 	}{
 		{name: "nothing before the pod has a node", pod: func() *corev1.Pod {
 			p := started(three())
 			p.Spec.NodeName = ""
 			return p
 		}()},
-		{name: "the first ones need no key", pod: started(three(), "", "running", ""), want: planned{waits: "proxy", recheck: patience}},
-		{name: "when they are ready, the next ones may start", pod: started(three(), "", "ready", ""), want: planned{
+		{name: "the first containers need no key", pod: started(three(), "", "running", ""), want: planned{waits: "proxy", recheck: patience}},
+		{name: "when the first containers are ready, the next ones may start", pod: started(three(), "", "ready", ""), want: planned{
 			configMap: name, keys: []string{"p_0"}, reached: "0",
 		}},
-		{name: "which are waited for", pod: reaching(started(three(), "running", "ready", ""), "0"), want: planned{waits: "app", recheck: patience}},
-		{name: "and so are first ones that are not ready any more", pod: reaching(started(three(), "ready", "running", ""), "0"), want: planned{
+		{name: "the last containers wait for the next ones", pod: reaching(started(three(), "running", "ready", ""), "0"), want: planned{waits: "app", recheck: patience}},
+		{name: "the last containers wait for first ones that are no longer ready", pod: reaching(started(three(), "ready", "running", ""), "0"), want: planned{
 			waits: "proxy", recheck: patience,
 		}},
-		{name: "the last ones end it", pod: reaching(started(three(), "ready", "ready", ""), "0"), want: planned{
+		{name: "the pod is complete when the last containers may start", pod: reaching(started(three(), "ready", "ready", ""), "0"), want: planned{
 			configMap: name, keys: []string{"p_0", "p_-1"}, reached: "-1", done: true,
 		}},
-		{name: "nobody waits for the last ones", pod: reaching(started(three(), "ready", "ready", "running"), "-1")},
-		{name: "an annotation that is none counts as none", pod: reaching(started(three(), "", "ready", ""), "soon"), want: planned{
+		{name: "no container waits for the last ones", pod: reaching(started(three(), "ready", "ready", "running"), "-1")},
+		{name: "an invalid annotation is ignored", pod: reaching(started(three(), "", "ready", ""), "soon"), want: planned{
 			configMap: name, keys: []string{"p_0"}, reached: "0",
 		}},
 		{name: "containers of one priority are waited for together", pod: started(podOf(container("a", "1"), container("b", "1"), container("c", "")), "ready", "running", ""), want: planned{
 			waits: "b", recheck: patience,
 		}},
-		{name: "a container that is done in a pod that restarts none lets others start", pod: started(never(three()), "", "done", ""), want: planned{
+		{name: "a completed container that won't be restarted lets others start", pod: started(never(three()), "", "done", ""), want: planned{
 			configMap: name, keys: []string{"p_0"}, reached: "0",
 		}},
-		{name: "but not one that has failed", pod: started(never(three()), "", "failed", ""), want: planned{waits: "proxy", recheck: patience}},
-		{name: "nor one that will be restarted", pod: started(three(), "", "done", ""), want: planned{waits: "proxy", recheck: patience}},
-		{name: "after five minutes it is said", pod: started(three(), "", "running", ""), ago: patience, want: planned{
-			waits: "proxy", stalled: "container proxy is not ready for 5m0s: app and log wait for that by launch priority",
+		{name: "a failed container lets no others start", pod: started(never(three()), "", "failed", ""), want: planned{waits: "proxy", recheck: patience}},
+		{name: "a completed container that will be restarted lets no others start", pod: started(three(), "", "done", ""), want: planned{waits: "proxy", recheck: patience}},
+		{name: "a wait of five minutes is reported", pod: started(three(), "", "running", ""), ago: patience, want: planned{
+			waits: "proxy", stalled: "container proxy is not ready for 5m0s: because of launch priorities, app and log wait for that",
 		}},
-		{name: "not sooner", pod: started(three(), "", "running", ""), ago: patience - time.Second, want: planned{waits: "proxy", recheck: time.Second}},
-		{name: "and once", pod: started(three(), "", "running", ""), ago: time.Hour, told: true, want: planned{waits: "proxy"}},
-		{name: "of several it says so", pod: started(podOf(container("a", "1"), container("b", "1"), container("c", "")), "running", "running", ""), ago: patience, want: planned{
-			waits: "a,b", stalled: "containers a and b are not ready for 5m0s: c waits for that by launch priority",
+		{name: "a shorter wait is not reported", pod: started(three(), "", "running", ""), ago: patience - time.Second, want: planned{waits: "proxy", recheck: time.Second}},
+		{name: "a long wait is reported only once", pod: started(three(), "", "running", ""), ago: time.Hour, reported: true, want: planned{waits: "proxy"}},
+		{name: "several containers are reported together", pod: started(podOf(container("a", "1"), container("b", "1"), container("c", "")), "running", "running", ""), ago: patience, want: planned{
+			waits: "a,b", stalled: "containers a and b are not ready for 5m0s: because of launch priorities, c waits for that",
 		}},
-		{name: "all containers of a pod of OpenKruise wait", pod: former(three()), want: planned{configMap: "web-0-barrier", keys: []string{"p_10"}, reached: "10"}},
-		{name: "and go on where its manager has stopped", pod: func() *corev1.Pod {
-			p := former(three())
+		{name: "all containers of a pod of OpenKruise wait", pod: openKruisePod(three()), want: planned{configMap: "web-0-barrier", keys: []string{"p_10"}, reached: "10"}},
+		{name: "a pod of OpenKruise continues where its manager stopped", pod: func() *corev1.Pod {
+			p := openKruisePod(three())
 			setStates(p, "running", "ready", "")
 			return p
 		}(), want: planned{configMap: "web-0-barrier", keys: []string{"p_10"}, reached: "10"}},
-		{name: "a key that is not ours holds its container alone", pod: func() *corev1.Pod {
+		{name: "a foreign key holds back only its container", pod: func() *corev1.Pod {
 			p := started(three(), "", "ready", "")
 			for i := range p.Spec.Containers[0].Env {
 				if p.Spec.Containers[0].Env[i].ValueFrom != nil {
@@ -131,7 +131,7 @@ func TestPlan(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			before := tt.pod.DeepCopy()
-			require.Equal(t, tt.want, plan(&observed{pod: tt.pod, since: now.Add(-tt.ago), told: tt.told}, now))
+			require.Equal(t, tt.want, plan(&observed{pod: tt.pod, since: now.Add(-tt.ago), reported: tt.reported}, now))
 			require.Equal(t, before, tt.pod)
 		})
 	}

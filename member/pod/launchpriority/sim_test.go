@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -34,7 +34,7 @@ func simulated(tb testing.TB) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			return &Reconciler{Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{}}, nil
+			return &Reconciler{Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{})}, nil
 		},
 		For: &corev1.Pod{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
@@ -42,10 +42,10 @@ func simulated(tb testing.TB) sim.Kind {
 		},
 		Actors: []sim.Actor{kubelet{}, sim.Collector{}},
 		Rules: []sim.Rule{
-			{Name: "a key comes when all containers before it are ready", Write: inTurn},
-			{Name: "ConfigMaps of others stay as they are", Write: foreign},
+			{Name: "a key is written only when all earlier containers are ready", Write: checkOrder},
+			{Name: "ConfigMaps of others stay as they are", Write: checkForeign},
 		},
-		Summary: end,
+		Summary: summarize,
 	}
 }
 
@@ -97,10 +97,10 @@ func advance(w *sim.World, p *corev1.Pod, i int) bool {
 	return false
 }
 
-// inTurn: no key is written before all containers of higher priorities have been ready.
-func inTurn(w *sim.World, c sim.Change) error {
-	cm, is := c.After.(*corev1.ConfigMap)
-	if !is || !c.ByController() {
+// checkOrder: no key is written before all containers of higher priorities have been ready.
+func checkOrder(w *sim.World, c sim.Change) error {
+	cm, ok := c.After.(*corev1.ConfigMap)
+	if !ok || !c.ByController() {
 		return nil
 	}
 	for _, p := range sim.All[*corev1.Pod](w) {
@@ -121,16 +121,16 @@ func inTurn(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// foreign: an object that isn't owned by a pod is not changed.
-func foreign(_ *sim.World, c sim.Change) error {
-	was, is := c.Before.(*corev1.ConfigMap)
-	if is && c.After != nil && c.ByController() && len(was.OwnerReferences) == 0 { // Nil means that it was rejected.
-		return fmt.Errorf("%s: ConfigMap %s is not ours", c.Request, was.Name)
+// checkForeign: an object that isn't owned by a pod is not changed.
+func checkForeign(_ *sim.World, c sim.Change) error {
+	before, ok := c.Before.(*corev1.ConfigMap)
+	if ok && c.After != nil && c.ByController() && len(before.OwnerReferences) == 0 { // Nil means that it was rejected.
+		return fmt.Errorf("%s: ConfigMap %s is not ours", c.Request, before.Name)
 	}
 	return nil
 }
 
-func end(w *sim.World) string {
+func summarize(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
 		words := []string{fmt.Sprintf("%s %s reached=%s completed=%s", p.Name, p.UID, p.Annotations[keys.ContainerLaunchPriorityReached],
@@ -173,9 +173,9 @@ func stories() []sim.Scenario {
 	}
 	return []sim.Scenario{
 		{Name: "two pods start in order", Objects: []client.Object{pod("a"), pod("b")}},
-		{Name: "a pod of OpenKruise goes on where its manager has stopped", Objects: []client.Object{
+		{Name: "a pod of OpenKruise continues where its manager stopped", Objects: []client.Object{
 			pod("a", func(p *corev1.Pod) {
-				former(p)
+				openKruisePod(p)
 				for i := range p.Spec.Containers {
 					p.Spec.Containers[i].Env[0].ValueFrom.ConfigMapKeyRef.Name = "a-barrier"
 				}
@@ -186,10 +186,10 @@ func stories() []sim.Scenario {
 				return sim.Set(ctx, w, at, func(p *corev1.Pod) { delete(p.Annotations, stuck) })
 			}},
 		}},
-		{Name: "the ConfigMap of a former pod goes first", Objects: []client.Object{
+		{Name: "the ConfigMap of an earlier pod is deleted first", Objects: []client.Object{
 			pod("a"), owned("uid-former", map[string]string{"p_0": "true", "p_-1": "true", "p_10": "true"}),
 		}},
-		{Name: "a ConfigMap of somebody else is left alone until it is deleted", Objects: []client.Object{pod("a"), owned("", map[string]string{"mine": "1"})}, Edits: []sim.Edit{
+		{Name: "a foreign ConfigMap is left alone until it is deleted", Objects: []client.Object{pod("a"), owned("", map[string]string{"mine": "1"})}, Edits: []sim.Edit{
 			{Name: "it is deleted", Do: func(ctx context.Context, w *sim.World) error { return w.User().Delete(ctx, owned("", nil)) }},
 		}},
 		{Name: "a pod is deleted midway", Objects: []client.Object{pod("a")}, Edits: []sim.Edit{

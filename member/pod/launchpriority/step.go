@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // Feature is the name of the step.
@@ -35,26 +35,26 @@ const (
 )
 
 // step returns the step of the pod webhook.
-func step() podstep.Step {
-	return podstep.Step{
-		Feature: Feature, Order: podstep.OrderLaunchPriority, Asks: Asks,
-		Observe: func(_ context.Context, _ client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
-			return facts{suffix: utilrand.String(5)}, valid(pod)
+func step() podwebhook.Step {
+	return podwebhook.Step{
+		Feature: Feature, Order: podwebhook.OrderLaunchPriority, Asks: Asks,
+		Observe: func(_ context.Context, _ client.Reader, pod *corev1.Pod) (podwebhook.Facts, error) {
+			return facts{suffix: utilrand.String(5)}, validatePriorities(pod)
 		},
 	}
 }
 
-// valid rejects a pod with an invalid launch priority.
-func valid(pod *corev1.Pod) error {
+// validatePriorities rejects a pod with an invalid launch priority.
+func validatePriorities(pod *corev1.Pod) error {
 	if pod.Annotations[keys.ContainerLaunchPriority] == ordered {
 		return nil // The env variables are ignored.
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if value, is := priorityEnv(c); is {
+		if value, ok := priorityEnv(c); ok {
 			if _, err := strconv.Atoi(value); err != nil {
-				return podstep.RefusedError(fmt.Sprintf(
-					"spec.containers[%d].env[%s]: container %s: %q is no integer: give a launch priority such as 10 or -1, or remove it",
+				return podwebhook.RefusedError(fmt.Sprintf(
+					"spec.containers[%d].env[%s]: container %s: %q is not an integer: set a launch priority such as 10 or -1, or remove it",
 					i, keys.EnvContainerPriority, c.Name, value))
 			}
 		}
@@ -66,14 +66,14 @@ func valid(pod *corev1.Pod) error {
 // never be mistaken for the new pod's.
 type facts struct{ suffix string }
 
-// Change implements podstep.Facts.
+// Change implements podwebhook.Facts.
 func (f facts) Change(pod *corev1.Pod) string {
 	containers := pod.Spec.Containers
 	if slices.ContainsFunc(containers, func(c corev1.Container) bool { _, held := barrierOf(&c); return held }) {
-		return "its containers have barriers already"
+		return "its containers already have barriers"
 	}
 	if len(containers) < 2 {
-		return "it has one container"
+		return "it has only one container"
 	}
 	priorities := prioritiesOf(pod)
 	first := slices.Max(priorities)
@@ -124,8 +124,8 @@ func describe(pod *corev1.Pod, priorities []int) string {
 }
 
 // descending returns the distinct numbers, largest first.
-func descending(of []int) []int {
-	out := slices.Sorted(slices.Values(of))
+func descending(values []int) []int {
+	out := slices.Sorted(slices.Values(values))
 	slices.Reverse(out)
 	return slices.Compact(out)
 }

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -57,19 +57,19 @@ func TestWhichContainersWait(t *testing.T) {
 		want []string
 		why  string
 	}{
-		{"those below the highest priority", podOf(container("app", ""), container("proxy", "10"), container("log", "-1")), []string{"app:p_0", "log:p_-1"}, "its containers start in the order proxy; app; log"},
-		{"a negative priority is below none at all", podOf(container("log", "-5"), container("app", ""), container("job", "0")), []string{"log:p_-5"}, "its containers start in the order app and job; log"},
-		{"the annotation asks for the order of the list", inOrder(podOf(container("a", ""), container("b", ""), container("c", ""))), []string{"b:p_-1", "c:p_-2"}, "its containers start in the order a; b; c"},
-		{"and counts more than the env", inOrder(podOf(container("a", ""), container("b", "5"))), []string{"b:p_-1"}, "its containers start in the order a; b"},
-		{"another value of it asks for nothing", func() *corev1.Pod {
+		{"containers below the highest priority wait", podOf(container("app", ""), container("proxy", "10"), container("log", "-1")), []string{"app:p_0", "log:p_-1"}, "its containers start in the order proxy; app; log"},
+		{"a negative priority is below the default", podOf(container("log", "-5"), container("app", ""), container("job", "0")), []string{"log:p_-5"}, "its containers start in the order app and job; log"},
+		{"the annotation requests the order of the list", inOrder(podOf(container("a", ""), container("b", ""), container("c", ""))), []string{"b:p_-1", "c:p_-2"}, "its containers start in the order a; b; c"},
+		{"the annotation takes precedence over the env", inOrder(podOf(container("a", ""), container("b", "5"))), []string{"b:p_-1"}, "its containers start in the order a; b"},
+		{"another value of the annotation has no effect", func() *corev1.Pod {
 			p := podOf(container("a", ""), container("b", ""))
 			p.Annotations[keys.ContainerLaunchPriority] = "ordered"
 			return p
 		}(), nil, "its containers have the same launch priority"},
-		{"equal priorities order nothing", podOf(container("a", "3"), container("b", "3")), nil, "its containers have the same launch priority"},
-		{"0 is that of a container without", podOf(container("a", "0"), container("b", "")), nil, "its containers have the same launch priority"},
-		{"one container waits for none", podOf(container("a", "3")), nil, "it has one container"},
-		{"a pod that has barriers keeps them", held, []string{"b:p_0"}, "its containers have barriers already"},
+		{"equal priorities have no order", podOf(container("a", "3"), container("b", "3")), nil, "its containers have the same launch priority"},
+		{"priority 0 equals no priority", podOf(container("a", "0"), container("b", "")), nil, "its containers have the same launch priority"},
+		{"a single container does not wait", podOf(container("a", "3")), nil, "it has only one container"},
+		{"a pod that has barriers keeps them", held, []string{"b:p_0"}, "its containers already have barriers"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +77,7 @@ func TestWhichContainersWait(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tt.why, f.Change(tt.pod))
 			require.Equal(t, tt.want, barriers(tt.pod))
-			require.Contains(t, []string{"its containers have barriers already", tt.why}, f.Change(tt.pod), "a second time changes nothing")
+			require.Contains(t, []string{"its containers already have barriers", tt.why}, f.Change(tt.pod), "a second time changes nothing")
 			require.Equal(t, tt.want, barriers(tt.pod))
 		})
 	}
@@ -96,7 +96,7 @@ func TestTheConfigMapOfAPodIsItsOwn(t *testing.T) {
 	}
 	named := name(func(*corev1.Pod) {})
 	require.Regexp(t, `^web-0-[a-z0-9]{5}-barrier$`, named)
-	require.NotEqual(t, named, name(func(*corev1.Pod) {}), "the next pod of the name has another one, whose keys are not there yet")
+	require.NotEqual(t, named, name(func(*corev1.Pod) {}), "the next pod with the name has another ConfigMap, without keys")
 	require.Regexp(t, `^web-[a-z0-9]{5}-barrier$`, name(func(p *corev1.Pod) { p.Name, p.GenerateName = "", "web-" }))
 	require.LessOrEqual(t, len(name(func(p *corev1.Pod) { p.Name = strings.Repeat("x", 253) })), 253)
 }
@@ -107,9 +107,9 @@ func TestInvalidPrioritiesAreRefused(t *testing.T) {
 		p := podOf(container("app", ""), container("proxy", "1"))
 		p.Spec.Containers[1].Env[1].Value = value
 		_, err := step().Observe(t.Context(), nil, p)
-		require.ErrorAs(t, err, new(podstep.RefusedError), value)
-		require.ErrorContains(t, err, `spec.containers[1].env[KRUISE_CONTAINER_PRIORITY]: container proxy: "`+value+`" is no integer: give a launch priority such as 10 or -1`)
+		require.ErrorAs(t, err, new(podwebhook.RefusedError), value)
+		require.ErrorContains(t, err, `spec.containers[1].env[KRUISE_CONTAINER_PRIORITY]: container proxy: "`+value+`" is not an integer: set a launch priority such as 10 or -1`)
 		_, err = step().Observe(t.Context(), nil, inOrder(p))
-		require.NoError(t, err, "the env is not looked at")
+		require.NoError(t, err, "the env is ignored")
 	}
 }

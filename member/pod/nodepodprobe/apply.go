@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 )
 
 // fieldOwner is the name under which the controller writes.
 const fieldOwner = client.FieldOwner("flotilla-nodepodprobe")
 
-// behind reports whether the apiserver has an object that the plan assumes to be gone because the cache lacks it.
-func (r *Reconciler) behind(ctx context.Context, node string, p planned) (bool, error) {
+// cacheIsBehind reports whether the apiserver has an object that the plan assumes to be gone because the cache lacks it.
+func (r *Reconciler) cacheIsBehind(ctx context.Context, node string, p planned) (bool, error) {
 	if p.step == stepRemove {
 		return ownership.Get(ctx, r.Live, types.NamespacedName{Name: node}, &corev1.Node{})
 	}

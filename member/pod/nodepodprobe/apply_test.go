@@ -27,10 +27,10 @@ func TestAWriteThatComesTooLateIsNoError(t *testing.T) {
 		answer error
 		failed bool
 	}{
-		{name: "it is gone", answer: apierrors.NewNotFound(resource, "node-1")},
-		{name: "it has changed", answer: apierrors.NewConflict(resource, "node-1", nil)},
-		{name: "it was replaced", answer: invalid("metadata.uid")},
-		{name: "it is refused", answer: invalid("spec.podProbes"), failed: true},
+		{name: "the object is gone", answer: apierrors.NewNotFound(resource, "node-1")},
+		{name: "the object has changed", answer: apierrors.NewConflict(resource, "node-1", nil)},
+		{name: "the object was replaced", answer: invalid("metadata.uid")},
+		{name: "the write is rejected", answer: invalid("spec.podProbes"), failed: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +39,7 @@ func TestAWriteThatComesTooLateIsNoError(t *testing.T) {
 					return tc.answer
 				},
 			})}
-			err := r.apply(t.Context(), "node-1", sees(node(nil), has(), nil), planned{step: stepWrite, reason: reasonProbes})
+			err := r.apply(t.Context(), "node-1", observedWith(node(nil), nodePodProbe(), nil), planned{step: stepWrite, reason: reasonProbes})
 			require.Equal(t, tc.failed, err != nil, "%v", err)
 		})
 	}

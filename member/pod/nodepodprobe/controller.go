@@ -12,22 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	notes "github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/gather"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/nodefit"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	notes "github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/plan/nodefit"
 )
 
 // markerIndex is the index of NodePodProbes by the PodProbeMarkers of their probes, as namespace/name.
@@ -43,21 +39,19 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Reconciler reconciles the NodePodProbes of nodes. A write says the same however often it is sent, so it needs no memory of its writes.
+// Reconciler reconciles the NodePodProbes of nodes. Its writes are idempotent, so it needs no memory of them.
 type Reconciler struct {
 	// Client reads from the cache and writes. Live reads from the apiserver.
 	Client client.Client
 	Live   client.Reader
-	// Clock is the clock.
-	Clock clock.PassiveClock
-	// Events sends events.
+	Clock  clock.PassiveClock
 	Events notes.Recorder
 	// Markers and Liveness are as in Options.
 	Markers, Liveness bool
 
-	pending gather.Events
-	// told has the objects, by node, that events have told of.
-	told sync.Map
+	pending control.Batch
+	// reported maps each node to the objects that events have reported.
+	reported sync.Map
 }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=nodepodprobes,verbs=get;list;watch;create;patch;delete
@@ -76,21 +70,18 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Markers: o.Markers, Liveness: o.Liveness,
-		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))),
-	}
-	changes := func(changed func(was, is client.Object) bool) builder.Predicates {
-		return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) }})
+		Events: notes.New(mgr.GetEventRecorder(control.Name(kind))),
 	}
 	b := ctrl.NewControllerManagedBy(mgr)
 	if o.Markers {
-		b.Watches(&appsv1alpha1.PodProbeMarker{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forMarker), o.Clock), changes(specChanged))
+		b.Watches(&appsv1alpha1.PodProbeMarker{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forMarker), o.Clock), control.Updates(specChanged))
 	}
 	err := b.
-		Named(podcontrol.ControllerName(kind)).
-		For(&appsv1alpha1.NodePodProbe{}, changes(specChanged)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(forNode), changes(nodeChanged)).
-		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock), changes(podChanged)).
-		WithOptions(podcontrol.Queue(o.Workers)).
+		Named(control.Name(kind)).
+		For(&appsv1alpha1.NodePodProbe{}, control.Updates(specChanged)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(forNode), control.Updates(nodeChanged)).
+		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock), control.Updates(podChanged)).
+		WithOptions(control.Queue(o.Workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of %s: %w", kind, err)
@@ -107,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if o.node == nil && o.probe == nil {
 		r.pending.Forget(req.NamespacedName)
-		r.told.Delete(req.Name)
+		r.reported.Delete(req.Name)
 		return ctrl.Result{}, nil
 	}
 	start := r.Clock.Now()
@@ -116,45 +107,45 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	measure.PlanSeconds.Observe(now.Sub(start).Seconds())
 	r.pending.Took(req.NamespacedName, now.Sub(began), now)
 	for _, reason := range p.left {
-		measure.Waits.WithLabelValues(reason).Inc()
+		measure.Wait(reason)
 	}
-	r.tell(req.Name, p.excess)
+	r.recordExcess(req.Name, p.excess)
 	if p.step == "" {
 		return ctrl.Result{}, nil
 	}
-	behind, err := r.behind(ctx, req.Name, p)
+	behind, err := r.cacheIsBehind(ctx, req.Name, p)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if behind { // The event of what it lacks starts a reconcile.
-		measure.Waits.WithLabelValues(metric.ReasonCache).Inc()
+	if behind { // The watch event that the cache lacks starts the next reconcile.
+		measure.Wait(metric.ReasonCache)
 		return ctrl.Result{}, nil
 	}
-	measure.Steps.WithLabelValues(p.step, p.reason).Inc()
+	measure.Count(p.step, p.reason, 1)
 	return ctrl.Result{}, r.apply(ctx, req.Name, o, p)
 }
 
-// tell tells of the objects of whose probes some are left out on a node, once of each as long as that is so.
-func (r *Reconciler) tell(node string, all []excess) {
-	was, _ := r.told.Load(node)
-	before, _ := was.(map[types.UID]bool)
+// recordExcess records an event for each object that has probes left out on a node, once until they fit again.
+func (r *Reconciler) recordExcess(node string, all []excess) {
+	previous, _ := r.reported.Load(node)
+	before, _ := previous.(map[types.UID]bool)
 	now := make(map[types.UID]bool, len(all))
 	for _, e := range all {
-		now[e.of.GetUID()] = true
+		now[e.object.GetUID()] = true
 		measure.Waits.WithLabelValues(reasonRoom).Add(float64(e.probes))
-		if !before[e.of.GetUID()] {
-			r.Events.Record(e.of, notes.Warning(ReasonLeftOut, actionProbe, "%s", e.note(node)))
+		if !before[e.object.GetUID()] {
+			r.Events.Record(e.object, notes.Warning(ReasonLeftOut, actionProbe, "%s", e.note(node)))
 		}
 	}
-	r.told.Store(node, now)
+	r.reported.Store(node, now)
 }
 
 // index adds the indexes of the controller.
 func index(ctx context.Context, i client.FieldIndexer) error {
 	return errors.Join(ownership.IndexByNode(ctx, i),
 		ownership.AddIndex(ctx, i, "NodePodProbes by PodProbeMarker", &appsv1alpha1.NodePodProbe{}, markerIndex, func(o client.Object) []string {
-			n, is := o.(*appsv1alpha1.NodePodProbe)
-			if !is {
+			n, ok := o.(*appsv1alpha1.NodePodProbe)
+			if !ok {
 				return nil
 			}
 			return markersOf(n)
@@ -163,43 +154,43 @@ func index(ctx context.Context, i client.FieldIndexer) error {
 
 // markersOf returns the PodProbeMarkers of the probes of a NodePodProbe, as namespace/name.
 func markersOf(n *appsv1alpha1.NodePodProbe) []string {
-	of := map[string]bool{}
+	markers := map[string]bool{}
 	for i := range n.Spec.PodProbes {
 		pod := &n.Spec.PodProbes[i]
 		for j := range pod.Probes {
 			if m := podprobe.Marker(pod.Probes[j].Name); m != "" {
-				of[pod.Namespace+"/"+m] = true
+				markers[pod.Namespace+"/"+m] = true
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(of))
+	return slices.Sorted(maps.Keys(markers))
 }
 
 // specChanged reports whether an update of an object changes what it asks for.
-func specChanged(was, is client.Object) bool {
-	return was.GetUID() != is.GetUID() || was.GetGeneration() != is.GetGeneration() ||
-		(was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil)
+func specChanged(before, after client.Object) bool {
+	return before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() ||
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil)
 }
 
 // nodeChanged reports whether an update of a node matters.
-func nodeChanged(was, is client.Object) bool {
-	a, isOne := was.(*corev1.Node)
-	b, isOther := is.(*corev1.Node)
+func nodeChanged(before, after client.Object) bool {
+	a, isOne := before.(*corev1.Node)
+	b, isOther := after.(*corev1.Node)
 	return !isOne || !isOther || a.UID != b.UID || nodefit.Virtual(a) != nodefit.Virtual(b)
 }
 
 // podChanged reports whether an update of a pod matters.
-func podChanged(was, is client.Object) bool {
-	a, isOne := was.(*corev1.Pod)
-	b, isOther := is.(*corev1.Pod)
+func podChanged(before, after client.Object) bool {
+	a, isOne := before.(*corev1.Pod)
+	b, isOther := after.(*corev1.Pod)
 	return !isOne || !isOther || a.UID != b.UID || a.Spec.NodeName != b.Spec.NodeName || a.Status.PodIP != b.Status.PodIP ||
 		podprobe.Due(a) != podprobe.Due(b) || !maps.Equal(a.Labels, b.Labels) ||
 		a.Annotations[keys.ContainerProbeContext] != b.Annotations[keys.ContainerProbeContext] ||
-		podprobe.AsksForLiveness(a) != podprobe.AsksForLiveness(b) || podprobe.AsksForLiveness(b) && !slices.Equal(started(a), started(b))
+		podprobe.AsksForLiveness(a) != podprobe.AsksForLiveness(b) || podprobe.AsksForLiveness(b) && !slices.Equal(startedIDs(a), startedIDs(b))
 }
 
-// started are the IDs of the containers of a pod that have started up.
-func started(pod *corev1.Pod) []string {
+// startedIDs are the IDs of the containers of a pod that have started up.
+func startedIDs(pod *corev1.Pod) []string {
 	out := make([]string, 0, len(pod.Spec.Containers))
 	for i := range pod.Spec.Containers {
 		out = append(out, podprobe.Started(pod, pod.Spec.Containers[i].Name))
@@ -208,9 +199,9 @@ func started(pod *corev1.Pod) []string {
 }
 
 // forNode returns a node that is or may be probed.
-func forNode(_ context.Context, o client.Object) []ctrl.Request { return request(o.GetName()) }
+func forNode(_ context.Context, o client.Object) []ctrl.Request { return requestsForNodes(o.GetName()) }
 
-func request(nodes ...string) []ctrl.Request {
+func requestsForNodes(nodes ...string) []ctrl.Request {
 	out := make([]ctrl.Request, 0, len(nodes))
 	for _, node := range nodes {
 		out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Name: node}})
@@ -220,32 +211,32 @@ func request(nodes ...string) []ctrl.Request {
 
 // forPod returns the node of a pod that is or may be probed.
 func (r *Reconciler) forPod(ctx context.Context, o client.Object) []ctrl.Request {
-	pod, is := o.(*corev1.Pod)
-	if !is || pod.Spec.NodeName == "" {
+	pod, ok := o.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" {
 		return nil
 	}
 	markers, err := r.markers(ctx, pod.Namespace)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not tell whether a pod is probed", "pod", client.ObjectKeyFromObject(pod))
-		return request(pod.Spec.NodeName)
+		ctrl.LoggerFrom(ctx).Error(err, "Could not determine whether a pod is probed", "pod", client.ObjectKeyFromObject(pod))
+		return requestsForNodes(pod.Spec.NodeName)
 	}
 	n := &appsv1alpha1.NodePodProbe{}
 	_, err = ownership.Get(ctx, r.Client, types.NamespacedName{Name: pod.Spec.NodeName}, n, client.UnsafeDisableDeepCopy)
-	if err != nil || r.concerns(pod, markers, n) {
-		return request(pod.Spec.NodeName)
+	if err != nil || r.isProbed(pod, markers, n) {
+		return requestsForNodes(pod.Spec.NodeName)
 	}
 	return nil
 }
 
-// concerns reports whether a pod is probed, or may have to be. n is the NodePodProbe of its node, nil or empty if there is none.
-func (r *Reconciler) concerns(pod *corev1.Pod, markers podprobe.Markers, n *appsv1alpha1.NodePodProbe) bool {
+// isProbed reports whether a pod is probed, or may have to be. n is the NodePodProbe of its node, nil or empty if there is none.
+func (r *Reconciler) isProbed(pod *corev1.Pod, markers podprobe.Markers, n *appsv1alpha1.NodePodProbe) bool {
 	return pod.Spec.NodeName != "" && (len(markers.Of(pod)) > 0 || r.Liveness && podprobe.AsksForLiveness(pod) || n != nil && podprobe.Find(n, pod.UID) != nil)
 }
 
 // forMarker returns the nodes that a PodProbeMarker concerns.
 func (r *Reconciler) forMarker(ctx context.Context, o client.Object) []ctrl.Request {
-	m, is := o.(*appsv1alpha1.PodProbeMarker)
-	if !is {
+	m, ok := o.(*appsv1alpha1.PodProbeMarker)
+	if !ok {
 		return nil
 	}
 	var list appsv1alpha1.NodePodProbeList
@@ -265,22 +256,22 @@ func (r *Reconciler) forMarker(ctx context.Context, o client.Object) []ctrl.Requ
 	for i := range pods.Items {
 		all[i] = &pods.Items[i]
 	}
-	return request(nodesOf(m, have, all)...)
+	return requestsForNodes(nodesOf(m, have, all)...)
 }
 
 // nodesOf returns the nodes of the pods that a PodProbeMarker selects, and those that have probes of it.
 func nodesOf(m *appsv1alpha1.PodProbeMarker, have []*appsv1alpha1.NodePodProbe, pods []*corev1.Pod) []string {
-	of := map[string]bool{}
+	nodes := map[string]bool{}
 	for _, n := range have {
 		if slices.Contains(markersOf(n), client.ObjectKeyFromObject(m).String()) {
-			of[n.Name] = true
+			nodes[n.Name] = true
 		}
 	}
 	markers := podprobe.MarkersOf([]appsv1alpha1.PodProbeMarker{*m})
 	for _, pod := range pods {
 		if pod.Namespace == m.Namespace && podprobe.Due(pod) && len(markers.Of(pod)) > 0 {
-			of[pod.Spec.NodeName] = true
+			nodes[pod.Spec.NodeName] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(of))
+	return slices.Sorted(maps.Keys(nodes))
 }

@@ -17,8 +17,9 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/pod/podprobemarker"
 	"github.com/flotilla-io/flotilla/member/pod/probedpod"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
@@ -33,8 +34,8 @@ func TestInCluster(t *testing.T) {
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1alpha1.AddToScheme})
 	s.Run(t, underTest, appsv1alpha1.GroupVersion.WithKind(kind), func(mgr ctrl.Manager) {
 		require.NoError(t, Setup(t.Context(), mgr, Options{Markers: true, Liveness: true, Clock: clock.RealClock{}}))
-		require.NoError(t, probedpod.Setup(mgr, probedpod.Options{Clock: clock.RealClock{}}))
-		require.NoError(t, podprobemarker.Setup(mgr, podprobemarker.Options{Clock: clock.RealClock{}}))
+		require.NoError(t, probedpod.Setup(mgr, probedpod.Options{Options: control.Options{Clock: clock.RealClock{}}}))
+		require.NoError(t, podprobemarker.Setup(mgr, control.Options{Clock: clock.RealClock{}}))
 	})
 	g := testenv.New(t, s, underTest, &appsv1alpha1.PodProbeMarker{})
 	pod := &corev1.Pod{
@@ -55,15 +56,15 @@ func TestInCluster(t *testing.T) {
 	})
 
 	read := func() *corev1.Pod {
-		is := &corev1.Pod{}
-		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(pod), is))
-		return is
+		live := &corev1.Pod{}
+		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(pod), live))
+		return live
 	}
 	n := &appsv1alpha1.NodePodProbe{}
 	node := func() bool {
 		return g.Get(t.Context(), types.NamespacedName{Name: read().Spec.NodeName}, n) == nil
 	}
-	require.Eventually(t, func() bool { return node() && podprobe.Find(n, pod.UID) != nil }, testenv.Long, testenv.Poll, "the node is told to probe")
+	require.Eventually(t, func() bool { return node() && podprobe.Find(n, pod.UID) != nil }, testenv.Long, testenv.Poll, "the NodePodProbe has the probe")
 	require.Len(t, n.OwnerReferences, 1)
 	require.Equal(t, intstr.FromInt32(8081), podprobe.Find(n, pod.UID).Probes[0].Probe.HTTPGet.Port)
 
@@ -79,9 +80,9 @@ func TestInCluster(t *testing.T) {
 	}
 	has := func(status corev1.ConditionStatus, message, label, cost string) func() bool {
 		return func() bool {
-			is := read()
-			c := podpatch.Find(is, idle)
-			return c != nil && c.Status == status && c.Message == message && is.Labels["idle"] == label && is.Annotations[corev1.PodDeletionCost] == cost
+			live := read()
+			c := podpatch.Find(live, idle)
+			return c != nil && c.Status == status && c.Message == message && live.Labels["idle"] == label && live.Annotations[corev1.PodDeletionCost] == cost
 		}
 	}
 	finds(appsv1alpha1.ProbeSucceeded, "nobody plays")
@@ -92,6 +93,6 @@ func TestInCluster(t *testing.T) {
 
 	require.NoError(t, g.Delete(t.Context(), m))
 	require.Eventually(t, func() bool { return node() && podprobe.Find(n, pod.UID) == nil }, testenv.Long, testenv.Poll, "the probe ends")
-	require.True(t, has(corev1.ConditionFalse, "", "no", "")(), "what was written stays")
+	require.True(t, has(corev1.ConditionFalse, "", "no", "")(), "the condition stays")
 	g.Rests(t)
 }

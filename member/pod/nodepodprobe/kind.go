@@ -9,8 +9,8 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // kind is the kind's name.
@@ -24,14 +24,14 @@ func Registration() setup.Kind {
 		Gates:  []featuregate.Feature{feature.PodProbeMarker, feature.EnhancedLiveness},
 		Fields: podset.FieldNamedPorts,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			of := Options{
+			options := Options{
 				Workers: o.Workers[name], Clock: o.Clock,
 				Markers: o.Gates.Enabled(feature.PodProbeMarker), Liveness: o.Gates.Enabled(feature.EnhancedLiveness),
 			}
-			if !of.Markers && !of.Liveness {
+			if !options.Markers && !options.Liveness {
 				return nil
 			}
-			return Setup(ctx, mgr, of)
+			return Setup(ctx, mgr, options)
 		},
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 )
 
 // All pods of a node share its NodePodProbe. If it gets too large, the write is rejected, and no pod's changes get through.
@@ -45,8 +45,8 @@ func (c *candidate) size() int {
 	return len(text) + len(c.probe.Name) + stateBytes
 }
 
-// of returns the object that requests the probe.
-func (c *candidate) of() client.Object {
+// requester returns the object that requests the probe.
+func (c *candidate) requester() client.Object {
 	if c.marker != nil {
 		return c.marker
 	}
@@ -55,22 +55,22 @@ func (c *candidate) of() client.Object {
 
 // excess is an object some of whose probes are left out, and how many.
 type excess struct {
-	of     client.Object
+	object client.Object
 	probes int
 }
 
-// within drops the probes that exceed the limit of their pod, or of their namespace on the node. The youngest PodProbeMarkers lose first. The
-// node's limit is shared fairly: a namespace gets less than it asks for only if no namespace gets more.
-func within(all []candidate) ([]appsv1alpha1.PodProbe, []excess) {
+// fitLimits drops the probes that exceed the limit of their pod, or of their namespace on the node. The youngest PodProbeMarkers lose first.
+// The node's limit is shared fairly: a namespace gets less than it asks for only if no namespace gets more.
+func fitLimits(all []candidate) ([]appsv1alpha1.PodProbe, []excess) {
 	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.age, b.age), strings.Compare(a.pod.Namespace, b.pod.Namespace), strings.Compare(a.pod.Name, b.pod.Name),
 			strings.Compare(string(a.pod.UID), string(b.pod.UID)), strings.Compare(a.probe.Name, b.probe.Name))
 	})
 	var left []excess
 	leave := func(c *candidate) {
-		i := slices.IndexFunc(left, func(e excess) bool { return e.of.GetUID() == c.of().GetUID() })
+		i := slices.IndexFunc(left, func(e excess) bool { return e.object.GetUID() == c.requester().GetUID() })
 		if i < 0 {
-			i, left = len(left), append(left, excess{of: c.of()})
+			i, left = len(left), append(left, excess{object: c.requester()})
 		}
 		left[i].probes++
 	}
@@ -90,7 +90,7 @@ func within(all []candidate) ([]appsv1alpha1.PodProbe, []excess) {
 		ofNamespace[c.pod.Namespace] += size
 		sizes, fit = append(sizes, size), append(fit, *c)
 	}
-	most := share(slices.Collect(maps.Values(ofNamespace)))
+	most := fairShare(slices.Collect(maps.Values(ofNamespace)))
 	clear(ofNamespace)
 	var probes []appsv1alpha1.PodProbe
 	at := map[types.UID]int{}
@@ -109,14 +109,14 @@ func within(all []candidate) ([]appsv1alpha1.PodProbe, []excess) {
 		probes[n].Probes = append(probes[n].Probes, c.probe)
 	}
 	slices.SortFunc(left, func(a, b excess) int {
-		return cmp.Or(strings.Compare(a.of.GetNamespace(), b.of.GetNamespace()), strings.Compare(a.of.GetName(), b.of.GetName()),
-			strings.Compare(string(a.of.GetUID()), string(b.of.GetUID())))
+		return cmp.Or(strings.Compare(a.object.GetNamespace(), b.object.GetNamespace()), strings.Compare(a.object.GetName(), b.object.GetName()),
+			strings.Compare(string(a.object.GetUID()), string(b.object.GetUID())))
 	})
 	return probes, left
 }
 
-// share returns the maximum for each, given what all ask for, so that together they get at most maxNode.
-func share(wanted []int) int {
+// fairShare returns the maximum for each, given what all ask for, so that together they get at most maxNode.
+func fairShare(wanted []int) int {
 	slices.Sort(wanted)
 	left := maxNode
 	for i, n := range wanted {
@@ -130,7 +130,7 @@ func share(wanted []int) int {
 
 // note says why probes are left out, and what to do about it.
 func (e excess) note(node string) string {
-	return fmt.Sprintf("%d of its probes are not run on node %s, because they take too much room: a probe may take %d KiB, those of a pod with their "+
-		"results %d KiB, and those of a namespace its share of %d KiB of the node. Put commands into a script of the image, or give fewer probes",
+	return fmt.Sprintf("%d of its probes are not run on node %s, because they are too large: a probe may take %d KiB, the probes of a pod with their "+
+		"results %d KiB, and those of a namespace its share of the node's %d KiB. Put commands into a script in the image, or use fewer probes",
 		e.probes, node, podprobe.MaxProbe>>10, maxPod>>10, maxNode>>10)
 }

@@ -14,7 +14,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -49,13 +49,13 @@ func TestAttack24ProbesOfOneTenantLeaveRoomForThoseOfOthers(t *testing.T) {
 	t.Run("a command that is too long is left out", func(t *testing.T) {
 		t.Parallel()
 		huge := idleMarker("huge", with(3, 1, 700<<10))
-		p := plan(sees(node(nil), nil, []*appsv1alpha1.PodProbeMarker{huge, old}, runs("a")))
+		p := plan(observedWith(node(nil), nil, []*appsv1alpha1.PodProbeMarker{huge, old}, runningPod("a")))
 		require.Equal(t, map[string]int{"old": 20}, probesIn(p))
 		require.Equal(t, []string{"huge 1"}, names(p.excess))
 	})
-	t.Run("of a pod, the youngest are left out", func(t *testing.T) {
+	t.Run("the youngest probes of a pod are left out", func(t *testing.T) {
 		t.Parallel()
-		p := plan(sees(node(nil), nil, []*appsv1alpha1.PodProbeMarker{young, old}, runs("a")))
+		p := plan(observedWith(node(nil), nil, []*appsv1alpha1.PodProbeMarker{young, old}, runningPod("a")))
 		got := probesIn(p)
 		require.Equal(t, 20, got["old"])
 		require.Positive(t, got["young"])
@@ -65,69 +65,69 @@ func TestAttack24ProbesOfOneTenantLeaveRoomForThoseOfOthers(t *testing.T) {
 		require.NoError(t, err)
 		require.Less(t, len(text), maxPod)
 	})
-	t.Run("of a node, a namespace leaves others their share", func(t *testing.T) {
+	t.Run("a namespace leaves others their share of the node", func(t *testing.T) {
 		t.Parallel()
 		var pods []*corev1.Pod
 		for i := range 100 {
-			pods = append(pods, runs(fmt.Sprint("greedy-", i)))
+			pods = append(pods, runningPod(fmt.Sprint("greedy-", i)))
 		}
 		for i := range 10 {
-			pods = append(pods, runs(fmt.Sprint("other-", i), func(p *corev1.Pod) { p.Namespace = "other" }))
+			pods = append(pods, runningPod(fmt.Sprint("other-", i), func(p *corev1.Pod) { p.Namespace = "other" }))
 		}
-		o := sees(node(nil), nil, []*appsv1alpha1.PodProbeMarker{young, old}, pods...)
+		o := observedWith(node(nil), nil, []*appsv1alpha1.PodProbeMarker{young, old}, pods...)
 		theirs := idleMarker("theirs", with(0, 5, 100), func(m *appsv1alpha1.PodProbeMarker) { m.Namespace = "other" })
 		o.markers["other"] = podprobe.MarkersOf([]appsv1alpha1.PodProbeMarker{*theirs})
 		p := plan(o)
 		got := probesIn(p)
 		require.Equal(t, 50, got["theirs"])
-		require.Zero(t, got["young"], "the older one uses up what the namespace has")
+		require.Zero(t, got["young"], "the older marker uses up the namespace's share")
 		require.Positive(t, got["old"])
 		text, err := json.Marshal(p.podProbes)
 		require.NoError(t, err)
 		require.Less(t, len(text)+(got["old"]+got["theirs"])*podprobe.MaxMessage, maxNode)
 		for _, e := range p.excess {
-			require.Equal(t, testkit.Namespace, e.of.GetNamespace())
+			require.Equal(t, testkit.Namespace, e.object.GetNamespace())
 		}
-		require.Equal(t, p.podProbes, plan(o).podProbes, "the same is left out each time")
+		require.Equal(t, p.podProbes, plan(o).podProbes, "the same probes are left out each time")
 	})
-	t.Run("so does a pod with liveness probes", func(t *testing.T) {
+	t.Run("a pod with liveness probes leaves others their share", func(t *testing.T) {
 		t.Parallel()
 		probe := podprobe.LivenessProbe{Name: "app", LivenessProbe: corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{strings.Repeat("x", 200<<10)}}}}}
 		text, err := json.Marshal([]podprobe.LivenessProbe{probe})
 		require.NoError(t, err)
-		pod := runs("a", func(p *corev1.Pod) {
+		pod := runningPod("a", func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "1", Controller: new(true)}}
 			p.Annotations[keys.ContainerProbeContext] = string(text)
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 				Name: "app", ContainerID: "containerd://1", Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 			}}
 		})
-		o := sees(node(nil), nil, []*appsv1alpha1.PodProbeMarker{old}, pod)
+		o := observedWith(node(nil), nil, []*appsv1alpha1.PodProbeMarker{old}, pod)
 		o.liveness = true
 		p := plan(o)
 		require.Equal(t, map[string]int{"old": 20}, probesIn(p))
 		require.Equal(t, []string{"a 1"}, names(p.excess))
 	})
-	t.Run("an event tells of it once", func(t *testing.T) {
+	t.Run("an event reports it once", func(t *testing.T) {
 		t.Parallel()
 		var events testkit.Events
 		r := &Reconciler{Events: &events}
-		p := plan(sees(node(nil), nil, []*appsv1alpha1.PodProbeMarker{young, old}, runs("a")))
+		p := plan(observedWith(node(nil), nil, []*appsv1alpha1.PodProbeMarker{young, old}, runningPod("a")))
 		for range 3 {
-			r.tell("node-1", p.excess)
+			r.recordExcess("node-1", p.excess)
 		}
 		require.Len(t, events.Reasons(), 1)
-		require.Contains(t, fmt.Sprint(&events), "of its probes are not run on node node-1, because they take too much room")
-		r.tell("node-1", nil)
-		r.tell("node-1", p.excess)
-		require.Len(t, events.Reasons(), 2, "it was over meanwhile")
+		require.Contains(t, fmt.Sprint(&events), "of its probes are not run on node node-1, because they are too large")
+		r.recordExcess("node-1", nil)
+		r.recordExcess("node-1", p.excess)
+		require.Len(t, events.Reasons(), 2, "it is reported again after it had ended")
 	})
 }
 
 func names(all []excess) []string {
 	var out []string
 	for _, e := range all {
-		out = append(out, fmt.Sprint(e.of.GetName(), " ", e.probes))
+		out = append(out, fmt.Sprint(e.object.GetName(), " ", e.probes))
 	}
 	return out
 }
@@ -145,6 +145,6 @@ func TestShare(t *testing.T) {
 		{[]int{maxNode, maxNode / 4}, maxNode * 3 / 4},
 		{[]int{maxNode, maxNode, maxNode / 10}, maxNode * 9 / 20},
 	} {
-		require.Equal(t, tc.want, share(tc.wanted), "%v", tc.wanted)
+		require.Equal(t, tc.want, fairShare(tc.wanted), "%v", tc.wanted)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/nodefit"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
-	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
+	"github.com/flotilla-io/flotilla/pkg/plan/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 // planned is the next write. The zero value means no write.
@@ -52,19 +52,19 @@ func plan(o observed) planned {
 				all = append(all, p.livenessOf(pod)...)
 			}
 		}
-		p.podProbes, p.excess = within(all)
+		p.podProbes, p.excess = fitLimits(all)
 	}
-	ordered(p.podProbes)
+	sortProbes(p.podProbes)
 	switch {
 	case o.probe == nil:
 		if len(p.podProbes) > 0 {
 			p.step, p.reason = stepCreate, reasonProbes
 		}
-	case same(p.podProbes, o.probe.Spec.PodProbes):
+	case equivalent(p.podProbes, o.probe.Spec.PodProbes):
 		p.podProbes = nil
 	default:
 		p.step, p.reason = stepWrite, reasonProbes
-		p.doubt(o)
+		p.recordMissing(o)
 	}
 	return p
 }
@@ -74,15 +74,15 @@ func (p *planned) probesOf(pod *corev1.Pod, markers podprobe.Markers) []candidat
 	var out []candidate
 	for age, m := range markers.Of(pod) {
 		for i := range m.Spec.Probes {
-			of := &m.Spec.Probes[i]
-			c := inplace.Container(&pod.Spec, of.ContainerName)
+			defined := &m.Spec.Probes[i]
+			c := inplace.Container(&pod.Spec, defined.ContainerName)
 			if c == nil {
 				p.left = append(p.left, reasonContainer)
 				continue
 			}
-			if probe := p.resolved(&of.Probe, c); probe != nil {
+			if probe := p.resolvePorts(&defined.Probe, c); probe != nil {
 				out = append(out, candidate{pod, m, age + 1, appsv1alpha1.ContainerProbe{
-					Name: podprobe.Name(m.Name, of.Name), ContainerName: of.ContainerName, Probe: *probe,
+					Name: podprobe.Name(m.Name, defined.Name), ContainerName: defined.ContainerName, Probe: *probe,
 				}})
 			}
 		}
@@ -105,7 +105,7 @@ func (p *planned) livenessOf(pod *corev1.Pod) []candidate {
 		case c == nil:
 			p.left = append(p.left, reasonContainer)
 		case id != "":
-			if probe := p.resolved(&all[i].LivenessProbe, c); probe != nil {
+			if probe := p.resolvePorts(&all[i].LivenessProbe, c); probe != nil {
 				out = append(out, candidate{pod: pod, probe: appsv1alpha1.ContainerProbe{
 					Name: podprobe.LivenessName(c.Name, id), ContainerName: c.Name, Probe: *probe,
 				}})
@@ -115,18 +115,18 @@ func (p *planned) livenessOf(pod *corev1.Pod) []candidate {
 	return out
 }
 
-// resolved returns a copy of a probe with port names replaced by numbers, or nil if a port doesn't exist.
-func (p *planned) resolved(of *corev1.Probe, c *corev1.Container) *corev1.Probe {
-	probe := of.DeepCopy()
-	if probe.HTTPGet != nil && !resolve(&probe.HTTPGet.Port, c) || probe.TCPSocket != nil && !resolve(&probe.TCPSocket.Port, c) {
+// resolvePorts returns a copy of a probe with port names replaced by numbers, or nil if a port doesn't exist.
+func (p *planned) resolvePorts(defined *corev1.Probe, c *corev1.Container) *corev1.Probe {
+	probe := defined.DeepCopy()
+	if probe.HTTPGet != nil && !resolvePort(&probe.HTTPGet.Port, c) || probe.TCPSocket != nil && !resolvePort(&probe.TCPSocket.Port, c) {
 		p.left = append(p.left, reasonPort)
 		return nil
 	}
 	return probe
 }
 
-// resolve replaces the name of a port with its number.
-func resolve(port *intstr.IntOrString, c *corev1.Container) bool {
+// resolvePort replaces the name of a port with its number.
+func resolvePort(port *intstr.IntOrString, c *corev1.Container) bool {
 	if port.Type == intstr.Int {
 		return true
 	}
@@ -139,8 +139,8 @@ func resolve(port *intstr.IntOrString, c *corev1.Container) bool {
 	return false
 }
 
-// doubt records the objects that the cache lacks and whose probes are dropped.
-func (p *planned) doubt(o observed) {
+// recordMissing records the objects that the cache lacks and whose probes are dropped.
+func (p *planned) recordMissing(o observed) {
 	here := map[types.UID]bool{}
 	for _, pod := range o.pods {
 		here[pod.UID] = true
@@ -167,8 +167,8 @@ func (p *planned) doubt(o observed) {
 	}
 }
 
-// same reports whether two lists are equivalent. ours is sorted. theirs may have been written by OpenKruise.
-func same(ours, theirs []appsv1alpha1.PodProbe) bool {
+// equivalent reports whether two lists are equivalent. ours is sorted. theirs may have been written by OpenKruise.
+func equivalent(ours, theirs []appsv1alpha1.PodProbe) bool {
 	if len(ours) != len(theirs) {
 		return false
 	}
@@ -176,12 +176,12 @@ func same(ours, theirs []appsv1alpha1.PodProbe) bool {
 	for i := range theirs {
 		theirs[i].Probes = slices.Clone(theirs[i].Probes)
 	}
-	ordered(theirs)
+	sortProbes(theirs)
 	return apiequality.Semantic.DeepEqual(ours, theirs)
 }
 
-// ordered sorts a list, and the probes in it.
-func ordered(list []appsv1alpha1.PodProbe) {
+// sortProbes sorts a list, and the probes in it.
+func sortProbes(list []appsv1alpha1.PodProbe) {
 	slices.SortFunc(list, func(a, b appsv1alpha1.PodProbe) int {
 		if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
 			return c

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
 // large is a large cluster that counts writes. Its cache is always up to date.
@@ -94,7 +94,7 @@ func TestAThousandPodsTakeAWriteForEachOfAHundredNodes(t *testing.T) {
 	}
 	for i := range pods {
 		node := fmt.Sprintf("node-%d", i%nodes)
-		c.pods[node] = append(c.pods[node], *runs(fmt.Sprintf("web-%d", i), func(p *corev1.Pod) { p.Spec.NodeName = node }))
+		c.pods[node] = append(c.pods[node], *runningPod(fmt.Sprintf("web-%d", i), func(p *corev1.Pod) { p.Spec.NodeName = node }))
 	}
 	r := &Reconciler{Client: c, Live: c, Clock: clocktesting.NewFakePassiveClock(time.Time{}), Markers: true}
 	every := func() int {
@@ -119,8 +119,8 @@ func TestAThousandPodsTakeAWriteForEachOfAHundredNodes(t *testing.T) {
 	gone := idleMarker("other")
 	gone.Spec.Selector.MatchLabels["game"] = "no"
 	c.markers = append(c.markers, *gone)
-	require.Equal(t, 1, every(), "a pod has gone, and a marker selects none")
+	require.Equal(t, 1, every(), "a pod is gone, and a marker selects no pod")
 	c.markers = nil
-	require.Equal(t, nodes, every(), "nothing is probed any more")
+	require.Equal(t, nodes, every(), "nothing is probed any longer")
 	require.Zero(t, c.conflicts)
 }

@@ -21,13 +21,13 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/pod/probedpod"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/nodefit"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/plan/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -53,47 +53,47 @@ func simulated(tb testing.TB) sim.Kind {
 		For:    &appsv1alpha1.NodePodProbe{},
 		Fields: podset.FieldNamedPorts,
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.Node{}: func(_ *sim.World, was, is client.Object) []reconcile.Request {
-				if was != nil && is != nil && !nodeChanged(was, is) {
+			&corev1.Node{}: func(_ *sim.World, before, after client.Object) []reconcile.Request {
+				if before != nil && after != nil && !nodeChanged(before, after) {
 					return nil
 				}
-				return each(was, is, func(o client.Object) []reconcile.Request { return request(o.GetName()) })
+				return requestsForEach(before, after, func(o client.Object) []reconcile.Request { return requestsForNodes(o.GetName()) })
 			},
-			&corev1.Pod{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				if was != nil && is != nil && !podChanged(was, is) {
+			&corev1.Pod{}: func(w *sim.World, before, after client.Object) []reconcile.Request {
+				if before != nil && after != nil && !podChanged(before, after) {
 					return nil
 				}
-				return each(was, is, func(o client.Object) []reconcile.Request {
+				return requestsForEach(before, after, func(o client.Object) []reconcile.Request {
 					pod := o.(*corev1.Pod)
-					if !(&Reconciler{Liveness: true}).concerns(pod, markersIn(w, pod.Namespace), probeOf(w, pod.Spec.NodeName)) {
+					if !(&Reconciler{Liveness: true}).isProbed(pod, markersIn(w, pod.Namespace), probeOf(w, pod.Spec.NodeName)) {
 						return nil
 					}
-					return request(pod.Spec.NodeName)
+					return requestsForNodes(pod.Spec.NodeName)
 				})
 			},
-			&appsv1alpha1.PodProbeMarker{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				if was != nil && is != nil && !specChanged(was, is) {
+			&appsv1alpha1.PodProbeMarker{}: func(w *sim.World, before, after client.Object) []reconcile.Request {
+				if before != nil && after != nil && !specChanged(before, after) {
 					return nil
 				}
-				return each(was, is, func(o client.Object) []reconcile.Request {
+				return requestsForEach(before, after, func(o client.Object) []reconcile.Request {
 					m := o.(*appsv1alpha1.PodProbeMarker)
-					return request(nodesOf(m, sim.Cached[*appsv1alpha1.NodePodProbe](w), sim.Cached[*corev1.Pod](w))...)
+					return requestsForNodes(nodesOf(m, sim.Cached[*appsv1alpha1.NodePodProbe](w), sim.Cached[*corev1.Pod](w))...)
 				})
 			},
 		},
 		Beside: []sim.Kind{{
 			New: func(p sim.Process) (reconcile.Reconciler, error) {
 				return &probedpod.Reconciler{
-					Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New(probedpod.Feature, p.Clock, 0), Events: &testkit.Events{},
+					Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{}),
 				}, nil
 			},
 			For: &corev1.Pod{},
 			Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-				&appsv1alpha1.NodePodProbe{}: func(_ *sim.World, was, is client.Object) []reconcile.Request {
-					return requests(podprobe.Changed(was, is))
+				&appsv1alpha1.NodePodProbe{}: func(_ *sim.World, before, after client.Object) []reconcile.Request {
+					return requests(podprobe.Changed(before, after))
 				},
-				&appsv1alpha1.PodProbeMarker{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-					return each(was, is, func(o client.Object) []reconcile.Request {
+				&appsv1alpha1.PodProbeMarker{}: func(w *sim.World, before, after client.Object) []reconcile.Request {
+					return requestsForEach(before, after, func(o client.Object) []reconcile.Request {
 						return requests(probedpod.PodsOf(o.(*appsv1alpha1.PodProbeMarker), sim.Cached[*corev1.Pod](w)))
 					})
 				},
@@ -102,30 +102,30 @@ func simulated(tb testing.TB) sim.Kind {
 		Actors: append(sim.Cluster(2), network{}, daemon{}),
 		Rules: []sim.Rule{
 			sim.DeletesByUID(),
-			{Name: "a probe that is wanted stays", Write: keepsWanted},
-			{Name: "the spec is the manager's alone, and the status the daemon's", Write: writesSpec},
-			{Name: "a condition says what a probe has found", Write: saysResults},
+			{Name: "a wanted probe stays", Write: checkWantedKept},
+			{Name: "only the manager writes the spec, and only the daemon the status", Write: checkWriters},
+			{Name: "a condition matches the result of its probe", Write: checkConditions},
 		},
-		Summary:  end,
+		Summary:  summarize,
 		Describe: func(c sim.Change) string { return c.News(describe) },
 	}
 }
 
 // describe returns what a story reports about an object.
 func describe(o client.Object) []string {
-	switch is := o.(type) {
+	switch typed := o.(type) {
 	case *appsv1alpha1.NodePodProbe:
-		return lines(is)
+		return lines(typed)
 	case *corev1.Pod:
 		var out []string
-		if label := is.Labels["idle"]; label != "" {
+		if label := typed.Labels["idle"]; label != "" {
 			out = append(out, "label idle="+label)
 		}
-		if cost := is.Annotations[corev1.PodDeletionCost]; cost != "" {
+		if cost := typed.Annotations[corev1.PodDeletionCost]; cost != "" {
 			out = append(out, "deletion cost "+cost)
 		}
 		for _, t := range []corev1.PodConditionType{idle, "example.com/warm"} {
-			if c := podpatch.Find(is, t); c != nil {
+			if c := podpatch.Find(typed, t); c != nil {
 				out = append(out, fmt.Sprintf("%s %s", t, c.Status))
 			}
 		}
@@ -134,11 +134,11 @@ func describe(o client.Object) []string {
 	return nil
 }
 
-func each(was, is client.Object, of func(client.Object) []reconcile.Request) []reconcile.Request {
+func requestsForEach(before, after client.Object, requestsOf func(client.Object) []reconcile.Request) []reconcile.Request {
 	var out []reconcile.Request
-	for _, o := range []client.Object{was, is} {
+	for _, o := range []client.Object{before, after} {
 		if o != nil {
-			out = append(out, of(o)...)
+			out = append(out, requestsOf(o)...)
 		}
 	}
 	return out
@@ -198,19 +198,19 @@ func (daemon) Steps(w *sim.World) []sim.Step {
 	for _, n := range sim.All[*appsv1alpha1.NodePodProbe](w) {
 		results := map[podprobe.Key]podprobe.Result{}
 		for i := range n.Spec.PodProbes {
-			of := &n.Spec.PodProbes[i]
-			pod := sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
-			if pod == nil || pod.UID != of.UID || pod.DeletionTimestamp != nil {
+			entry := &n.Spec.PodProbes[i]
+			pod := sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name})
+			if pod == nil || pod.UID != entry.UID || pod.DeletionTimestamp != nil {
 				continue
 			}
-			for j := range of.Probes {
-				name := of.Probes[j].Name
-				was := podprobe.State(podprobe.Results(n, pod.UID), name)
+			for j := range entry.Probes {
+				name := entry.Probes[j].Name
+				before := podprobe.State(podprobe.Results(n, pod.UID), name)
 				r := podprobe.Result{State: appsv1alpha1.ProbeUnknown, At: w.Now()}
-				if found := appsv1alpha1.ProbeState(pod.Annotations[finds]); was != nil && found != "" {
+				if found := appsv1alpha1.ProbeState(pod.Annotations[finds]); before != nil && found != "" {
 					r.State, r.Message = found, "it is "+string(found)
 				}
-				if was == nil || was.State != r.State {
+				if before == nil || before.State != r.State {
 					results[podprobe.Key{Pod: pod.UID, Name: name}] = r
 				}
 			}
@@ -226,8 +226,8 @@ func (daemon) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// wanted returns the probes that should exist, as "node uid marker#probe".
-func wanted(w *sim.World) []string {
+// wantedProbes returns the probes that should exist, as "node uid marker#probe".
+func wantedProbes(w *sim.World) []string {
 	var all []appsv1alpha1.PodProbeMarker
 	for _, m := range sim.All[*appsv1alpha1.PodProbeMarker](w) {
 		all = append(all, *m)
@@ -249,7 +249,7 @@ func wanted(w *sim.World) []string {
 	return out
 }
 
-func asked(n *appsv1alpha1.NodePodProbe) []string {
+func specProbes(n *appsv1alpha1.NodePodProbe) []string {
 	var out []string
 	for i := range n.Spec.PodProbes {
 		for j := range n.Spec.PodProbes[i].Probes {
@@ -259,68 +259,69 @@ func asked(n *appsv1alpha1.NodePodProbe) []string {
 	return out
 }
 
-// keepsWanted: no write drops a wanted probe of a pod. The result would be dropped with it.
-func keepsWanted(w *sim.World, c sim.Change) error {
-	was, ok := c.Before.(*appsv1alpha1.NodePodProbe)
+// checkWantedKept: no write drops a wanted probe of a pod. The result would be dropped with it.
+func checkWantedKept(w *sim.World, c sim.Change) error {
+	before, ok := c.Before.(*appsv1alpha1.NodePodProbe)
 	if done := c.ByController() && !c.Late && c.Err == nil; !ok || !done {
 		return nil
 	}
 	left, _ := c.After.(*appsv1alpha1.NodePodProbe)
-	should := wanted(w)
-	for _, probe := range asked(was) {
-		if slices.Contains(should, probe) && (left == nil || !slices.Contains(asked(left), probe)) {
+	should := wantedProbes(w)
+	for _, probe := range specProbes(before) {
+		if slices.Contains(should, probe) && (left == nil || !slices.Contains(specProbes(left), probe)) {
 			return fmt.Errorf("%s drops %s", c.Request, probe)
 		}
 	}
 	return nil
 }
 
-// writesSpec: the controllers never write results.
-func writesSpec(_ *sim.World, c sim.Change) error {
-	was, ok := c.Before.(*appsv1alpha1.NodePodProbe)
-	is, stays := c.After.(*appsv1alpha1.NodePodProbe)
-	if ok && stays && c.ByController() && !apiequality.Semantic.DeepEqual(was.Status, is.Status) {
+// checkWriters: the controllers never write results.
+func checkWriters(_ *sim.World, c sim.Change) error {
+	before, ok := c.Before.(*appsv1alpha1.NodePodProbe)
+	after, stays := c.After.(*appsv1alpha1.NodePodProbe)
+	if ok && stays && c.ByController() && !apiequality.Semantic.DeepEqual(before.Status, after.Status) {
 		return fmt.Errorf("%s changes results", c.Request)
 	}
 	return nil
 }
 
-// saysResults: metadata and status of a pod are written separately, and a condition is True only if a probe has succeeded.
-func saysResults(_ *sim.World, c sim.Change) error {
-	was, ok := c.Before.(*corev1.Pod)
-	is, stays := c.After.(*corev1.Pod)
+// checkConditions: metadata and status of a pod are written separately, and a condition is True only if a probe has succeeded.
+func checkConditions(_ *sim.World, c sim.Change) error {
+	before, ok := c.Before.(*corev1.Pod)
+	after, stays := c.After.(*corev1.Pod)
 	if !ok || !stays || !c.ByController() {
 		return nil
 	}
-	metadata := !apiequality.Semantic.DeepEqual(was.Labels, is.Labels) || !apiequality.Semantic.DeepEqual(was.Annotations, is.Annotations)
+	metadata := !apiequality.Semantic.DeepEqual(before.Labels, after.Labels) || !apiequality.Semantic.DeepEqual(before.Annotations, after.Annotations)
 	if metadata && c.Sub != "" {
 		return fmt.Errorf("%s writes metadata with the status", c.Request)
 	}
-	if cond := podpatch.Find(is, idle); cond != nil && (cond.Status == corev1.ConditionTrue) != strings.Contains(cond.Message, "Succeeded") {
+	if cond := podpatch.Find(after, idle); cond != nil && (cond.Status == corev1.ConditionTrue) != strings.Contains(cond.Message, "Succeeded") {
 		return fmt.Errorf("%s says %s of %q", c.Request, cond.Status, cond.Message)
 	}
 	return nil
 }
 
-// end returns what matters at rest: the right probes run, and pods have the latest results.
-func end(w *sim.World) string { return ended(w, false) }
+// summarize returns what matters at rest: the right probes run, and pods have the latest results.
+func summarize(w *sim.World) string { return summary(w, false) }
 
-// ended is end. With unprobed, it also describes pods that are no longer probed: no result will correct a late write to them.
-func ended(w *sim.World, unprobed bool) string {
+// summary returns what summarize does. With unprobed, it also describes pods that are no longer probed: no result will correct a late write to
+// them.
+func summary(w *sim.World, unprobed bool) string {
 	var out []string
 	var all []string
 	for _, n := range sim.All[*appsv1alpha1.NodePodProbe](w) {
 		out = append(out, lines(n)...)
-		all = append(all, asked(n)...)
+		all = append(all, specProbes(n)...)
 		for i := range n.Status.PodProbeStatuses {
-			of := &n.Status.PodProbeStatuses[i]
-			pod := sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
-			if pod == nil || pod.UID != of.UID {
-				out = append(out, fmt.Sprintf("WRONG: %s has results of pod %s, which is gone", n.Name, of.Name))
+			entry := &n.Status.PodProbeStatuses[i]
+			pod := sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name})
+			if pod == nil || pod.UID != entry.UID {
+				out = append(out, fmt.Sprintf("WRONG: %s has results of pod %s, which is gone", n.Name, entry.Name))
 			}
 		}
 	}
-	should := wanted(w)
+	should := wantedProbes(w)
 	slices.Sort(should)
 	slices.Sort(all)
 	if !slices.Equal(should, all) {
@@ -345,20 +346,20 @@ func ended(w *sim.World, unprobed bool) string {
 func lines(n *appsv1alpha1.NodePodProbe) []string {
 	var out []string
 	for i := range n.Spec.PodProbes {
-		of := &n.Spec.PodProbes[i]
-		for j := range of.Probes {
-			out = append(out, fmt.Sprintf("%s probes %s: %s", n.Name, of.Name, of.Probes[j].Name))
-			if s := podprobe.State(podprobe.Results(n, of.UID), of.Probes[j].Name); s != nil {
-				out = append(out, fmt.Sprintf("%s finds %s: %s %s", n.Name, of.Name, s.Name, s.State))
+		entry := &n.Spec.PodProbes[i]
+		for j := range entry.Probes {
+			out = append(out, fmt.Sprintf("%s probes %s: %s", n.Name, entry.Name, entry.Probes[j].Name))
+			if s := podprobe.State(podprobe.Results(n, entry.UID), entry.Probes[j].Name); s != nil {
+				out = append(out, fmt.Sprintf("%s finds %s: %s %s", n.Name, entry.Name, s.Name, s.State))
 			}
 		}
 	}
 	return out
 }
 
-// probed returns a pod for the marker of idleMarker, on node-1, or on node-2 if it is called web-1. At first, its probes have the given
+// probedPod returns a pod for the marker of idleMarker, on node-1, or on node-2 if it is called web-1. At first, its probes have the given
 // result.
-func probed(name, found string) *corev1.Pod {
+func probedPod(name, found string) *corev1.Pod {
 	pod := testkit.Pod(name).Label("game", "yes").Node("node-1").Obj()
 	if name == "web-1" {
 		pod.Spec.NodeName = "node-2"
@@ -373,7 +374,7 @@ func idleMarker(name string, change ...func(*appsv1alpha1.PodProbeMarker)) *apps
 		Spec: appsv1alpha1.PodProbeMarkerSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"game": "yes"}},
 			Probes: []appsv1alpha1.PodContainerProbe{{
-				Name: "idle", ContainerName: probed("", "").Spec.Containers[0].Name, PodConditionType: idle,
+				Name: "idle", ContainerName: probedPod("", "").Spec.Containers[0].Name, PodConditionType: idle,
 				Probe: corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/idle.sh"}}}},
 				MarkerPolicy: []appsv1alpha1.ProbeMarkerPolicy{
 					{
@@ -433,9 +434,9 @@ func stories() []sim.Scenario {
 		return e
 	}
 	second := func(m *appsv1alpha1.PodProbeMarker) {
-		of := *m.Spec.Probes[0].DeepCopy()
-		of.Name, of.PodConditionType, of.MarkerPolicy = "warm", "example.com/warm", nil
-		m.Spec.Probes = append(m.Spec.Probes, of)
+		probe := *m.Spec.Probes[0].DeepCopy()
+		probe.Name, probe.PodConditionType, probe.MarkerPolicy = "warm", "example.com/warm", nil
+		m.Spec.Probes = append(m.Spec.Probes, probe)
 	}
 	busy := func(m *appsv1alpha1.PodProbeMarker) { // It wants the same condition and label as another one.
 		m.Spec.Probes[0].MarkerPolicy = []appsv1alpha1.ProbeMarkerPolicy{{State: appsv1alpha1.ProbeSucceeded, Labels: map[string]string{"idle": "maybe"}}}
@@ -447,40 +448,40 @@ func stories() []sim.Scenario {
 	}}
 	return []sim.Scenario{
 		{
-			Name: "pods become idle and busy", Objects: nodes(idleMarker("idle"), probed("web-0", yes), probed("web-1", no), testkit.Pod("other").Obj()),
+			Name: "pods become idle and busy", Objects: nodes(idleMarker("idle"), probedPod("web-0", yes), probedPod("web-1", no), testkit.Pod("other").Obj()),
 			Edits: []sim.Edit{find("web-0", no), find("web-1", yes), find("web-0", yes)},
 		},
 		{
-			Name: "a marker comes and goes", Objects: nodes(probed("web-0", yes)),
+			Name: "a marker comes and goes", Objects: nodes(probedPod("web-0", yes)),
 			Edits: []sim.Edit{create(idleMarker("idle")), marked(remove(idleMarker("idle")), "web-0")},
 		},
 		{
-			Name: "a probe is added and removed", Objects: nodes(idleMarker("idle"), probed("web-0", yes)),
+			Name: "a probe is added and removed", Objects: nodes(idleMarker("idle"), probedPod("web-0", yes)),
 			Edits: []sim.Edit{edit("idle", second), edit("idle", func(m *appsv1alpha1.PodProbeMarker) { m.Spec.Probes = m.Spec.Probes[:1] })},
 		},
 		{
-			Name: "pods come and go", Objects: nodes(idleMarker("idle"), probed("web-0", yes)),
-			Edits: []sim.Edit{create(probed("web-1", yes)), remove(probed("web-0", ""))},
+			Name: "pods come and go", Objects: nodes(idleMarker("idle"), probedPod("web-0", yes)),
+			Edits: []sim.Edit{create(probedPod("web-1", yes)), remove(probedPod("web-0", ""))},
 		},
 		{
-			Name: "a pod is made again with its name", Objects: nodes(idleMarker("idle"), probed("web-0", yes)),
-			Edits: []sim.Edit{remove(probed("web-0", "")), {
-				Name: "again", When: func(w *sim.World) bool { return len(sim.All[*corev1.Pod](w)) == 0 }, Do: create(probed("web-0", no)).Do,
+			Name: "a pod is re-created with its name", Objects: nodes(idleMarker("idle"), probedPod("web-0", yes)),
+			Edits: []sim.Edit{remove(probedPod("web-0", "")), {
+				Name: "again", When: func(w *sim.World) bool { return len(sim.All[*corev1.Pod](w)) == 0 }, Do: create(probedPod("web-0", no)).Do,
 			}},
 		},
 		{
-			Name: "two markers want the same", Objects: nodes(idleMarker("idle"), idleMarker("later", busy), probed("web-0", yes)),
+			Name: "two markers define the same probe", Objects: nodes(idleMarker("idle"), idleMarker("later", busy), probedPod("web-0", yes)),
 			Edits: []sim.Edit{find("web-0", no), find("web-0", yes), marked(remove(idleMarker("idle")), "web-0")},
 		},
 		{
-			Name: "a node goes", Objects: nodes(idleMarker("idle"), probed("web-0", yes), probed("web-1", yes)),
+			Name: "a node is deleted", Objects: nodes(idleMarker("idle"), probedPod("web-0", yes), probedPod("web-1", yes)),
 			Edits: []sim.Edit{marked(sim.RemoveNode(nil, "node-1"), "web-0", "web-1")},
 		},
 		{
-			Name: "what a former manager has left", Objects: nodes(left, idleMarker("idle"), probed("web-0", yes)),
+			Name: "leftovers of an earlier manager", Objects: nodes(left, idleMarker("idle"), probedPod("web-0", yes)),
 		},
 		{
-			Name: "a node becomes a virtual one", Objects: nodes(idleMarker("idle"), probed("web-0", yes)),
+			Name: "a node becomes virtual", Objects: nodes(idleMarker("idle"), probedPod("web-0", yes)),
 			Edits: []sim.Edit{marked(sim.LabelNode(nil, "node-1", "type", "virtual-kubelet"), "web-0")},
 		},
 	}
@@ -501,7 +502,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 		{"deletions name the UID", func(ctx context.Context, c client.Client) error {
 			return c.Delete(ctx, &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: key.Name}})
 		}},
-		{"a probe that is wanted stays", func(ctx context.Context, c client.Client) error {
+		{"a wanted probe stays", func(ctx context.Context, c client.Client) error {
 			n := &appsv1alpha1.NodePodProbe{}
 			if err := c.Get(ctx, key, n); err != nil || len(n.Spec.PodProbes) == 0 {
 				return err
@@ -509,7 +510,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			n.Spec.PodProbes = nil
 			return c.Update(ctx, n)
 		}},
-		{"the spec is the manager's alone", func(ctx context.Context, c client.Client) error {
+		{"only the manager writes the spec", func(ctx context.Context, c client.Client) error {
 			n := &appsv1alpha1.NodePodProbe{}
 			if err := c.Get(ctx, key, n); err != nil || len(n.Spec.PodProbes) == 0 {
 				return err
@@ -519,10 +520,10 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			})
 			return c.Status().Update(ctx, n)
 		}},
-		{"a condition says what a probe has found", func(ctx context.Context, c client.Client) error {
+		{"a condition matches the result of its probe", func(ctx context.Context, c client.Client) error {
 			return rogue(ctx, c, func(b *podpatch.Body) { b.Metadata.Labels["idle"] = new("maybe") })
 		}},
-		{"a condition says what a probe has found", func(ctx context.Context, c client.Client) error {
+		{"a condition matches the result of its probe", func(ctx context.Context, c client.Client) error {
 			return rogue(ctx, c, func(b *podpatch.Body) {
 				b.Status.Conditions = []podpatch.Condition{{Type: idle, Status: corev1.ConditionTrue}}
 			})
@@ -542,7 +543,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 				}), err
 			}
 			s := sim.Scenario{Name: "rogue", Objects: []client.Object{
-				sim.Node("node-1"), sim.Node("node-2"), idleMarker("idle"), probed("web-0", string(appsv1alpha1.ProbeFailed)),
+				sim.Node("node-1"), sim.Node("node-2"), idleMarker("idle"), probedPod("web-0", string(appsv1alpha1.ProbeFailed)),
 			}}
 			require.ErrorContains(t, sim.Run(t.Context(), k, s, sim.Schedule{}).Err, tc.rule)
 		})

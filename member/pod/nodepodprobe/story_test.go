@@ -14,7 +14,7 @@ import (
 func TestStories(t *testing.T) {
 	t.Parallel()
 	k := simulated(t)
-	k.Summary = func(w *sim.World) string { return ended(w, true) }
+	k.Summary = func(w *sim.World) string { return summary(w, true) }
 	for _, s := range stories() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()

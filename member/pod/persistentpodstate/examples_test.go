@@ -19,7 +19,7 @@ func TestExamples(t *testing.T) {
 		func(t *testing.T, text []byte) ([]string, error) {
 			t.Helper()
 			pps := webhooktest.Read(t, text, appsv1alpha1.PersistentPodStateToHub)
-			return hook(fake.NewClientBuilder().WithScheme(scheme(t)).
+			return newWebhook(fake.NewClientBuilder().WithScheme(scheme(t)).
 				WithIndex(&appsv1beta1.PersistentPodState{}, targetIndex, targetOf).Build()).ValidateCreate(t.Context(), pps)
 		})
 }

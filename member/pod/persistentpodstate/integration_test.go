@@ -23,7 +23,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/admission"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
@@ -41,8 +42,8 @@ type fixture struct {
 	configuration string
 }
 
-// make creates the StatefulSet with two pods.
-func (g *fixture) make(t *testing.T, annotations map[string]string) {
+// createSet creates the StatefulSet with two pods.
+func (g *fixture) createSet(t *testing.T, annotations map[string]string) {
 	t.Helper()
 	labels := map[string]string{"app": testenv.Name}
 	require.NoError(t, g.Create(t.Context(), &appsv1.StatefulSet{
@@ -57,33 +58,33 @@ func (g *fixture) make(t *testing.T, annotations map[string]string) {
 	}))
 }
 
-// remember creates the PersistentPodState.
-func (g *fixture) remember(t *testing.T) {
+// createState creates the PersistentPodState.
+func (g *fixture) createState(t *testing.T) {
 	t.Helper()
 	pps := states(native(1), preferring(5, corev1.LabelHostname))
 	pps.Namespace, pps.Name, pps.Spec.TargetRef.Name = g.Namespace, testenv.Name, testenv.Name
 	require.NoError(t, g.Create(t.Context(), pps))
 }
 
-// recorded waits until these pods are remembered.
-func (g *fixture) recorded(t *testing.T, pods ...string) *appsv1beta1.PersistentPodState {
+// awaitRecorded waits until these pods are remembered.
+func (g *fixture) awaitRecorded(t *testing.T, pods ...string) *appsv1beta1.PersistentPodState {
 	t.Helper()
 	return g.Await(t, func(pps *appsv1beta1.PersistentPodState) bool {
 		return slices.Equal(slices.Sorted(maps.Keys(pps.Status.PodStates)), pods)
 	})
 }
 
-// again deletes a pod and waits for the next one with the same name.
-func (g *fixture) again(t *testing.T, name string) *corev1.Pod {
+// recreatePod deletes a pod and waits for the next one with the same name.
+func (g *fixture) recreatePod(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
-	was := g.Pods(t)[name]
-	require.NoError(t, g.Delete(t.Context(), was, client.GracePeriodSeconds(0)))
-	var is *corev1.Pod
+	before := g.Pods(t)[name]
+	require.NoError(t, g.Delete(t.Context(), before, client.GracePeriodSeconds(0)))
+	var current *corev1.Pod
 	require.Eventually(t, func() bool {
-		is = g.Pods(t)[name]
-		return is != nil && is.UID != was.UID && is.Spec.NodeName != ""
+		current = g.Pods(t)[name]
+		return current != nil && current.UID != before.UID && current.Spec.NodeName != ""
 	}, testenv.Long, testenv.Poll)
-	return is
+	return current
 }
 
 // sent reports whether pods of the namespace are sent to the pod webhook.
@@ -108,12 +109,12 @@ func TestInCluster(t *testing.T) {
 	site, _, _ := strings.Cut(own, "-")
 	configuration := "mutate-persistentpodstate-" + site
 	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
-		steps := []podstep.Step{step(own)}
+		steps := []podwebhook.Step{step(own)}
 		entries := &admission.Entries{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: configuration, Steps: steps, Exempt: []string{own},
 		}
 		require.NoError(t, entries.Setup(t.Context(), mgr))
-		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Namespace: own, Opening: entries}))
+		require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}, Namespace: own, Opening: entries}))
 		pods := &admission.Webhook{Cache: mgr.GetClient(), Steps: steps, Decoder: webhook.NewDecoder(mgr.GetScheme()), Clock: clock.RealClock{}}
 		require.NoError(t, admit.Handle(mgr, admission.Path, pods))
 		// The Env has a mutating webhook for each kind; this kind has none.
@@ -123,7 +124,7 @@ func TestInCluster(t *testing.T) {
 		}))
 	})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"a pod returns to the zone of the former one": returns, "pods are sent to the webhook only while an object needs it": opensAndCloses,
+		"a pod returns to the zone of its predecessor": returns, "pods are sent to the webhook only while an object needs it": opensAndCloses,
 		"one is generated and deleted by annotations": generates, "examples are answered as their first lines say": examplesAreAnswered,
 		"what is forgotten is gone from the status": forgetsInCluster,
 	} {
@@ -136,35 +137,35 @@ func TestInCluster(t *testing.T) {
 
 func returns(t *testing.T, g *fixture) {
 	t.Helper()
-	g.make(t, nil)
-	g.remember(t)
-	pps := g.recorded(t, "web-0", "web-1")
+	g.createSet(t, nil)
+	g.createState(t)
+	pps := g.awaitRecorded(t, "web-0", "web-1")
 	require.Equal(t, ReasonRecording, pps.Status.Conditions[0].Reason)
 	heard := &warnings{}
 	cfg := g.REST()
 	cfg.WarningHandler = heard
 	asks, err := client.New(cfg, client.Options{Scheme: g.Scheme()})
 	require.NoError(t, err)
-	next := made(func(p *corev1.Pod) {
+	next := statefulPod(func(p *corev1.Pod) {
 		p.Namespace, p.Name, p.UID, p.ResourceVersion = g.Namespace, "web-0", "", ""
 		p.Annotations[keys.ExplainSteps] = ""
 		p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Name = "apps/v1", testenv.Name
 	})
 	require.True(t, apierrors.IsAlreadyExists(asks.Create(t.Context(), next, client.DryRunAll)))
 	require.Len(t, heard.lines, 1)
-	require.Contains(t, heard.lines[0], "PersistentPodState: changed: web brings it back", "a dry run is explained")
+	require.Contains(t, heard.lines[0], "PersistentPodState: changed: web restores it", "a dry run is explained")
 	for range 3 {
-		was := pps.Status.PodStates["web-0"]
-		is := g.again(t, "web-0")
-		require.Equal(t, was.NodeTopologyLabels[zone], is.Spec.NodeSelector[zone])
-		require.Equal(t, testenv.Name, is.Annotations[keys.InjectedPersistentPodState])
-		preferred := is.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-		require.Equal(t, []string{was.NodeTopologyLabels[corev1.LabelHostname]}, preferred[0].Preference.MatchExpressions[0].Values)
+		before := pps.Status.PodStates["web-0"]
+		current := g.recreatePod(t, "web-0")
+		require.Equal(t, before.NodeTopologyLabels[zone], current.Spec.NodeSelector[zone])
+		require.Equal(t, testenv.Name, current.Annotations[keys.InjectedPersistentPodState])
+		preferred := current.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		require.Equal(t, []string{before.NodeTopologyLabels[corev1.LabelHostname]}, preferred[0].Preference.MatchExpressions[0].Values)
 		var node corev1.Node
-		require.NoError(t, g.Get(t.Context(), client.ObjectKey{Name: is.Spec.NodeName}, &node))
-		require.Equal(t, was.NodeTopologyLabels[zone], node.Labels[zone])
+		require.NoError(t, g.Get(t.Context(), client.ObjectKey{Name: current.Spec.NodeName}, &node))
+		require.Equal(t, before.NodeTopologyLabels[zone], node.Labels[zone])
 		pps = g.Await(t, func(pps *appsv1beta1.PersistentPodState) bool {
-			return pps.Status.PodStates["web-0"].NodeName == is.Spec.NodeName
+			return pps.Status.PodStates["web-0"].NodeName == current.Spec.NodeName
 		})
 	}
 }
@@ -172,22 +173,22 @@ func returns(t *testing.T, g *fixture) {
 func opensAndCloses(t *testing.T, g *fixture) {
 	t.Helper()
 	require.False(t, g.sent(t))
-	g.make(t, nil)
-	g.remember(t)
-	g.recorded(t, "web-0", "web-1")
+	g.createSet(t, nil)
+	g.createState(t)
+	g.awaitRecorded(t, "web-0", "web-1")
 	require.True(t, g.sent(t), "nothing is recorded before")
 	require.NoError(t, g.Delete(t.Context(), g.Object(t)))
 	require.Eventually(t, func() bool { return !g.sent(t) }, testenv.Long, testenv.Poll)
-	require.Empty(t, g.again(t, "web-1").Spec.NodeSelector)
+	require.Empty(t, g.recreatePod(t, "web-1").Spec.NodeSelector)
 }
 
 func generates(t *testing.T, g *fixture) {
 	t.Helper()
-	g.make(t, map[string]string{keys.AutoGeneratePersistentPodState: "true", keys.RequiredPersistentTopology: zone, keys.PersistentPodAnnotations: "address"})
+	g.createSet(t, map[string]string{keys.AutoGeneratePersistentPodState: "true", keys.RequiredPersistentTopology: zone, keys.PersistentPodAnnotations: "address"})
 	require.Eventually(t, func() bool {
 		return g.Get(t.Context(), client.ObjectKey{Namespace: g.Namespace, Name: testenv.Name}, &appsv1beta1.PersistentPodState{}) == nil
 	}, testenv.Long, testenv.Poll)
-	pps := g.recorded(t, "web-0", "web-1")
+	pps := g.awaitRecorded(t, "web-0", "web-1")
 	require.Equal(t, map[string]string{"address": "10.0.0.1"}, pps.Status.PodStates["web-1"].Annotations)
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: testenv.Name}}
 	testkit.Change(t, g, set, func(s *appsv1.StatefulSet) { s.Annotations[keys.RequiredPersistentTopology] = corev1.LabelHostname })
@@ -204,12 +205,12 @@ func generates(t *testing.T, g *fixture) {
 
 func forgetsInCluster(t *testing.T, g *fixture) {
 	t.Helper()
-	g.make(t, nil)
-	g.remember(t)
-	g.recorded(t, "web-0", "web-1")
+	g.createSet(t, nil)
+	g.createState(t)
+	g.awaitRecorded(t, "web-0", "web-1")
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: testenv.Name}}
 	testkit.Change(t, g, set, func(s *appsv1.StatefulSet) { s.Spec.Replicas = new(int32(1)) })
-	g.recorded(t, "web-0")
+	g.awaitRecorded(t, "web-0")
 	require.NoError(t, g.Delete(t.Context(), set))
 	g.Await(t, func(pps *appsv1beta1.PersistentPodState) bool {
 		return len(pps.Status.PodStates) == 0 && pps.Status.Conditions[0].Reason == ReasonTargetGone

@@ -14,8 +14,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // kind is the kind's name.
@@ -33,7 +33,7 @@ func Registration() setup.Kind {
 		Gates: []featuregate.Feature{feature.PodWebhook, feature.StatefulSetStartOrdinal},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
 			return Setup(ctx, mgr, Options{
-				Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock, Namespace: o.Namespace,
+				Options: o.Control(name), Namespace: o.Namespace,
 				Opening: o.Opening, StartOrdinal: o.Gates.Enabled(feature.StatefulSetStartOrdinal),
 			})
 		},
@@ -46,6 +46,6 @@ func Registration() setup.Kind {
 			})
 		},
 		WebhookReads: []client.Object{&appsv1beta1.PersistentPodState{}, &corev1.ConfigMap{}},
-		Pods:         func(o setup.Options) []podstep.Step { return []podstep.Step{step(o.Namespace)} },
+		Pods:         func(o setup.Options) []podwebhook.Step { return []podwebhook.Step{step(o.Namespace)} },
 	}
 }

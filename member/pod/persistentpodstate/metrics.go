@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the labels step and reason.
@@ -30,19 +30,19 @@ func Register(r prometheus.Registerer) error {
 }
 
 func count(p planned) {
-	measure.Steps.WithLabelValues(stepRecord, reasonReady).Add(float64(len(p.recorded)))
+	measure.Count(stepRecord, reasonReady, len(p.recorded))
 	reason := reasonScaled
 	if p.inactive != nil {
 		reason = p.inactive.reason
-		measure.Waits.WithLabelValues(reason).Inc()
+		measure.Wait(reason)
 	}
-	measure.Steps.WithLabelValues(stepForget, reason).Add(float64(len(p.forgotten)))
+	measure.Count(stepForget, reason, len(p.forgotten))
 	switch g := p.generation; {
 	case g.create != nil:
-		measure.Steps.WithLabelValues(stepCreate, reasonAnnotation).Inc()
+		measure.Count(stepCreate, reasonAnnotation, 1)
 	case g.update != nil:
-		measure.Steps.WithLabelValues(stepUpdate, reasonAnnotation).Inc()
+		measure.Count(stepUpdate, reasonAnnotation, 1)
 	case g.remove:
-		measure.Steps.WithLabelValues(stepDelete, reasonAnnotation).Inc()
+		measure.Count(stepDelete, reasonAnnotation, 1)
 	}
 }

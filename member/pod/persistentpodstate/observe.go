@@ -16,10 +16,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ordinal"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/plan/ordinal"
 )
 
 // observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
@@ -99,7 +99,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 	if !allowed(ref.Kind.GroupKind(), o.listed) {
 		return nil
 	}
-	all, err := having(ctx, r.Client, ref)
+	all, err := statesWithTarget(ctx, r.Client, ref)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool
 
 // readWanted reads the ordinals that the workload wants, if they matter: for kinds without Go types this takes a request to the apiserver.
 func (r *Reconciler) readWanted(ctx context.Context, o *observed) error {
-	if !forgets(&o.pps.Spec) || !o.anyGone() {
+	if !forgetsPods(&o.pps.Spec) || !o.anyGone() {
 		return nil
 	}
 	n, known, err := scaletarget.Replicas(ctx, r.Client, o.target)
@@ -204,7 +204,7 @@ func (r *Reconciler) generators(ctx context.Context, o *observed) error {
 		if err != nil {
 			return err
 		}
-		if w != nil && wants(w) {
+		if w != nil && wantsGenerated(w) {
 			o.generators = append(o.generators, generator{w, kind})
 		}
 	}
@@ -217,7 +217,7 @@ func (r *Reconciler) generators(ctx context.Context, o *observed) error {
 	}
 	// Deleting it deletes what is remembered, so don't rely on a cache that may show an old version of the workload.
 	w, err := scaletarget.Get(ctx, r.Live, owner)
-	o.unwanted = w != nil && w.GetDeletionTimestamp() == nil && !wants(w)
+	o.unwanted = w != nil && w.GetDeletionTimestamp() == nil && !wantsGenerated(w)
 	return err
 }
 
@@ -226,8 +226,8 @@ func (r *Reconciler) watches(kind schema.GroupVersionKind) bool {
 	return r.Watched == nil || r.Watched(kind)
 }
 
-// wants reports whether a workload wants a generated PersistentPodState.
-func wants(w client.Object) bool {
+// wantsGenerated reports whether a workload wants a generated PersistentPodState.
+func wantsGenerated(w client.Object) bool {
 	return w.GetDeletionTimestamp() == nil && w.GetAnnotations()[keys.AutoGeneratePersistentPodState] == "true"
 }
 

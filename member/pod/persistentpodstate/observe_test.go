@@ -20,7 +20,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -107,7 +107,7 @@ func gameStates() *appsv1beta1.PersistentPodState {
 func TestAWorkloadOfAListedKind(t *testing.T) {
 	t.Parallel()
 	node := nodes()[0]
-	t.Run("its pods are recorded, and its scale says which are wanted", func(t *testing.T) {
+	t.Run("its pods are recorded, and its scale determines which are wanted", func(t *testing.T) {
 		t.Parallel()
 		pps := gameStates()
 		pps.Status.PodStates["db-1"] = appsv1beta1.PodState{NodeName: "node-2"}
@@ -117,14 +117,14 @@ func TestAWorkloadOfAListedKind(t *testing.T) {
 		require.Equal(t, map[string]appsv1beta1.PodState{"db-0": {NodeName: "node-1", NodeTopologyLabels: map[string]string{zone: "a"}}}, got.Status.PodStates)
 		require.Equal(t, 1, c.scales)
 	})
-	t.Run("its scale is not asked for while no remembered pod is gone", func(t *testing.T) {
+	t.Run("its scale is not read while no remembered pod is gone", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t, node, listing(gameServers), gameServerSet(nil), gameStates(), gamePod("db-0"))
 		_, _, err := c.reconcile(t, nil)
 		require.NoError(t, err)
 		require.Zero(t, c.scales)
 	})
-	t.Run("without a scale nothing is forgotten", func(t *testing.T) {
+	t.Run("nothing is forgotten without a scale", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t, node, listing(gameServers), gameServerSet(nil), gameStates())
 		c.scale = apierrors.NewNotFound(schema.GroupResource{}, "db")
@@ -140,7 +140,7 @@ func TestAWorkloadOfAListedKind(t *testing.T) {
 		require.Equal(t, ReasonRecording, got.Status.Conditions[0].Reason)
 		require.Empty(t, said)
 	})
-	t.Run("one that may not be read is a condition that says what to do", func(t *testing.T) {
+	t.Run("a workload that may not be read is reported in a condition", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t, node, listing(gameServers), gameStates())
 		got, said, err := c.reconcile(t, func(r *Reconciler) {
@@ -155,9 +155,9 @@ func TestAWorkloadOfAListedKind(t *testing.T) {
 			})
 		})
 		require.NoError(t, err)
-		require.Contains(t, got.Status.PodStates, "db-0", "what is known stays")
+		require.Contains(t, got.Status.PodStates, "db-0", "remembered pods stay")
 		require.Equal(t, ReasonTargetDenied, got.Status.Conditions[0].Reason)
-		require.Contains(t, got.Status.Conditions[0].Message, "list its resource in customWorkloads of the chart")
+		require.Contains(t, got.Status.Conditions[0].Message, "add its resource to customWorkloads of the chart")
 		require.Len(t, said, 1)
 	})
 	t.Run("a PersistentPodState is generated for it", func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestACacheThatLacksTheWorkloadDoesNotProveThatItIsGone(t *testing.T) {
 	got, said, err := c.reconcile(t, nil)
 	require.NoError(t, err)
 	require.Empty(t, got.Status.PodStates)
-	require.Equal(t, []string{"PodStatesForgotten: forgot 1 pods, as the workload is gone: db-0"}, said)
+	require.Equal(t, []string{"PodStatesForgotten: removed the recorded state of 1 pod(s), because the workload is gone: db-0"}, said)
 }
 
 func TestAGeneratedOneIsDeletedOnlyIfTheApiserverConfirmsIt(t *testing.T) {
@@ -210,7 +210,7 @@ func TestAGeneratedOneIsDeletedOnlyIfTheApiserverConfirmsIt(t *testing.T) {
 	}{
 		{"the annotation is gone", advanced(1), true},
 		{"the cache is behind", generating(advanced(1), zone), false},
-		{"the workload is gone, which is the garbage collector's", nil, false},
+		{"the workload is gone, so the garbage collector deletes it", nil, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -244,7 +244,7 @@ func TestACauseThatStaysIsToldOnce(t *testing.T) {
 
 func TestWhomAnEventConcerns(t *testing.T) {
 	t.Parallel()
-	other := named("places", states(advanced(1)))
+	other := withName("places", states(advanced(1)))
 	c := newCluster(t, other, states(native(1)), gamePod("x"))
 	r := reconciler(c, c, clocktesting.NewFakePassiveClock(noon), &testkit.Events{})
 	names := func(requests []ctrl.Request) []string {
@@ -254,12 +254,12 @@ func TestWhomAnEventConcerns(t *testing.T) {
 		}
 		return out
 	}
-	require.Equal(t, []string{"db", "places"}, names(r.forWorkload(t.Context(), advanced(1))), "the one that may be generated, and those with the target")
+	require.Equal(t, []string{"db", "places"}, names(r.forWorkload(t.Context(), advanced(1))), "the generated one and those with the target")
 	require.Equal(t, []string{"db"}, names(r.forWorkload(t.Context(), native(1))), "once")
-	require.Equal(t, []string{"places"}, names(r.forPod(t.Context(), made())))
+	require.Equal(t, []string{"places"}, names(r.forPod(t.Context(), statefulPod())))
 	require.Empty(t, r.forPod(t.Context(), testkit.Pod("bare").Obj()))
 	require.ElementsMatch(t, []string{"db", "places"}, names(r.all(t.Context(), nil)))
-	p := made(func(p *corev1.Pod) { p.Spec.NodeName, p.ResourceVersion = "node-1", "" })
+	p := statefulPod(func(p *corev1.Pod) { p.Spec.NodeName, p.ResourceVersion = "node-1", "" })
 	require.NoError(t, c.Create(t.Context(), p))
 	require.Equal(t, []string{"places"}, names(r.forNode(t.Context(), nodes()[0])))
 	require.Empty(t, r.forNode(t.Context(), nodes()[1]))

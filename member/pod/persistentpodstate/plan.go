@@ -13,8 +13,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // generatedWeight is the weight of the preferred term in a generated PersistentPodState.
@@ -51,21 +51,21 @@ func plan(o observed) planned {
 	if o.pps == nil || p.generation.remove {
 		return p
 	}
-	p.inactive = inactive(o)
+	p.inactive = whyInactive(o)
 	p.states = maps.Clone(o.pps.Status.PodStates)
 	switch {
 	case p.inactive != nil && p.inactive.reason == ReasonTargetGone:
 		p.forgotten, p.why = slices.Sorted(maps.Keys(p.states)), "the workload is gone"
 		p.states = nil
 	case p.inactive == nil:
-		p.record(o)
-		p.forget(o)
+		p.recordPods(o)
+		p.forgetPods(o)
 	}
 	return p
 }
 
-// inactive returns why pods are not recorded, or nil if they are.
-func inactive(o observed) *fault {
+// whyInactive returns why pods are not recorded, or nil if they are.
+func whyInactive(o observed) *fault {
 	ref := refOf(o.pps)
 	switch {
 	case !builtIn(ref.Kind.GroupKind()) && o.fault != nil:
@@ -73,11 +73,11 @@ func inactive(o observed) *fault {
 	case !allowed(ref.Kind.GroupKind(), o.listed):
 		return &fault{ReasonNotAllowed, notListed(ref)}
 	case o.elder != nil:
-		return &fault{ReasonTargetTaken, fmt.Sprintf("%s is the target of %s already: delete one of the two", ref, o.elder.Name)}
+		return &fault{ReasonTargetTaken, fmt.Sprintf("%s is already the target of %s: delete one of the two", ref, o.elder.Name)}
 	case o.denied != nil:
-		return &fault{ReasonTargetDenied, fmt.Sprintf("%v: list its resource in customWorkloads of the chart", o.denied)}
+		return &fault{ReasonTargetDenied, fmt.Sprintf("%v: add its resource to customWorkloads of the chart", o.denied)}
 	case o.gone:
-		return &fault{ReasonTargetGone, fmt.Sprintf("there is no %s", ref)}
+		return &fault{ReasonTargetGone, fmt.Sprintf("%s does not exist", ref)}
 	case !o.sent:
 		return &fault{ReasonNotSent, o.notSent}
 	}
@@ -86,33 +86,33 @@ func inactive(o observed) *fault {
 
 // notListed says how to allow a kind that can't be a target yet.
 func notListed(ref scaletarget.Ref) string {
-	return fmt.Sprintf("%s is neither StatefulSet of apps or apps.kruise.io nor in the ConfigMap %s (key %s): list it there",
+	return fmt.Sprintf("%s is neither a StatefulSet of apps or apps.kruise.io nor listed in ConfigMap %s (key %s): add it there",
 		ref.Kind.GroupKind(), scaletarget.ConfigMap, scaletarget.KeyPersistentPodState)
 }
 
-// record records the ready pods.
-func (p *planned) record(o observed) {
+// recordPods records the ready pods.
+func (p *planned) recordPods(o observed) {
 	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
 		pod := o.pods[name]
 		node := o.nodes[pod.Spec.NodeName]
 		if node == nil || !podpatch.Ready(pod) {
 			continue
 		}
-		is := stateOf(&o.pps.Spec, pod, node)
-		if equality.Semantic.DeepEqual(p.states[name], is) {
+		current := stateOf(&o.pps.Spec, pod, node)
+		if equality.Semantic.DeepEqual(p.states[name], current) {
 			continue
 		}
 		if p.states == nil {
 			p.states = map[string]appsv1beta1.PodState{}
 		}
-		p.states[name] = is
+		p.states[name] = current
 		p.recorded = append(p.recorded, name)
 	}
 }
 
-// forget removes the pods that are gone and no longer wanted.
-func (p *planned) forget(o observed) {
-	if !forgets(&o.pps.Spec) || o.wanted == nil {
+// forgetPods removes the pods that are gone and no longer wanted.
+func (p *planned) forgetPods(o observed) {
+	if !forgetsPods(&o.pps.Spec) || o.wanted == nil {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.states)) {
@@ -124,15 +124,15 @@ func (p *planned) forget(o observed) {
 	}
 }
 
-// forgets reports whether pods are forgotten before their workload is gone.
-func forgets(s *appsv1beta1.PersistentPodStateSpec) bool {
+// forgetsPods reports whether pods are forgotten before their workload is gone.
+func forgetsPods(s *appsv1beta1.PersistentPodStateSpec) bool {
 	return s.PersistentPodStateRetentionPolicy != appsv1beta1.WhenDeleted
 }
 
 // stateOf returns what to remember about a pod. Labels and annotations that don't exist are not recorded.
 func stateOf(s *appsv1beta1.PersistentPodStateSpec, pod *corev1.Pod, node *corev1.Node) appsv1beta1.PodState {
 	return appsv1beta1.PodState{
-		NodeName: node.Name, NodeTopologyLabels: pick(node.Labels, labelKeys(s)), Annotations: pick(pod.Annotations, annotationKeys(s)),
+		NodeName: node.Name, NodeTopologyLabels: selectKeys(node.Labels, labelKeys(s)), Annotations: selectKeys(pod.Annotations, annotationKeys(s)),
 	}
 }
 
@@ -162,7 +162,7 @@ func generate(o observed) generation {
 		if why != nil {
 			return generation{fault: why, about: g}
 		}
-		next := merged(o.pps, spec)
+		next := mergeSpec(o.pps, spec)
 		if equality.Semantic.DeepEqual(next.Spec, o.pps.Spec) {
 			return generation{}
 		}
@@ -180,7 +180,7 @@ func generate(o observed) generation {
 			return generation{} // The user has created one for this workload.
 		}
 		return generation{about: g, fault: &fault{ReasonNotGenerated, fmt.Sprintf(
-			"there is a PersistentPodState %s for %s already: rename or delete that one", o.pps.Name, refOf(o.pps))}}
+			"PersistentPodState %s for %s already exists: rename or delete it", o.pps.Name, refOf(o.pps))}}
 	}
 	spec, why := specOf(g)
 	if why != nil {
@@ -203,17 +203,17 @@ func refTo(g *generator) scaletarget.Ref {
 	return ref
 }
 
-// merged updates a PersistentPodState with the settings in its workload's annotations. It keeps what annotations can't express: the target's
-// API version, how long pods are remembered, and which annotations are restored.
-func merged(pps *appsv1beta1.PersistentPodState, spec *appsv1beta1.PersistentPodStateSpec) *appsv1beta1.PersistentPodState {
+// mergeSpec updates a PersistentPodState with the settings in its workload's annotations. It keeps what annotations can't express: the
+// target's API version, how long pods are remembered, and which annotations are restored.
+func mergeSpec(pps *appsv1beta1.PersistentPodState, spec *appsv1beta1.PersistentPodStateSpec) *appsv1beta1.PersistentPodState {
 	next := pps.DeepCopy()
 	next.Spec.RequiredPersistentTopology = spec.RequiredPersistentTopology
 	next.Spec.PreferredPersistentTopology = spec.PreferredPersistentTopology
 	next.Spec.PersistentPodAnnotations = spec.PersistentPodAnnotations
 	for i := range next.Spec.PersistentPodAnnotations {
 		a := &next.Spec.PersistentPodAnnotations[i]
-		a.Reapply = slices.ContainsFunc(pps.Spec.PersistentPodAnnotations, func(was appsv1beta1.PersistentPodAnnotation) bool {
-			return was.Key == a.Key && was.Reapply
+		a.Reapply = slices.ContainsFunc(pps.Spec.PersistentPodAnnotations, func(before appsv1beta1.PersistentPodAnnotation) bool {
+			return before.Key == a.Key && before.Reapply
 		})
 	}
 	return next
@@ -224,19 +224,19 @@ func specOf(g *generator) (*appsv1beta1.PersistentPodStateSpec, *fault) {
 	spec := &appsv1beta1.PersistentPodStateSpec{TargetRef: appsv1beta1.PersistentPodStateTarget{
 		APIVersion: g.kind.GroupVersion().String(), Kind: g.kind.Kind, Name: g.GetName(),
 	}}
-	if of := split(g.GetAnnotations()[keys.RequiredPersistentTopology]); len(of) > 0 {
-		spec.RequiredPersistentTopology = &appsv1beta1.NodeTopologyTerm{Keys: of}
+	if labels := split(g.GetAnnotations()[keys.RequiredPersistentTopology]); len(labels) > 0 {
+		spec.RequiredPersistentTopology = &appsv1beta1.NodeTopologyTerm{Keys: labels}
 	}
-	if of := split(g.GetAnnotations()[keys.PreferredPersistentTopology]); len(of) > 0 {
+	if labels := split(g.GetAnnotations()[keys.PreferredPersistentTopology]); len(labels) > 0 {
 		spec.PreferredPersistentTopology = []appsv1beta1.PreferredTopologyTerm{
-			{Weight: generatedWeight, Preference: appsv1beta1.NodeTopologyTerm{Keys: of}},
+			{Weight: generatedWeight, Preference: appsv1beta1.NodeTopologyTerm{Keys: labels}},
 		}
 	}
 	for _, key := range split(g.GetAnnotations()[keys.PersistentPodAnnotations]) {
 		spec.PersistentPodAnnotations = append(spec.PersistentPodAnnotations, appsv1beta1.PersistentPodAnnotation{Key: key})
 	}
 	if spec.RequiredPersistentTopology == nil && len(spec.PreferredPersistentTopology) == 0 {
-		return nil, &fault{ReasonNotGenerated, fmt.Sprintf("neither annotation %s nor %s names a label of nodes: set one of them",
+		return nil, &fault{ReasonNotGenerated, fmt.Sprintf("neither annotation %s nor %s names a node label: set one of them",
 			keys.RequiredPersistentTopology, keys.PreferredPersistentTopology)}
 	}
 	if faults := validateKeys(spec, field.NewPath("spec")); len(faults) > 0 {

@@ -19,7 +19,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/ordinal"
+	"github.com/flotilla-io/flotilla/pkg/plan/ordinal"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -82,8 +82,8 @@ func TestPlan(t *testing.T) {
 		recorded, forgotten []string
 		inactive            string
 	}{
-		{name: "ready pods are recorded", o: stage(), recorded: []string{"db-0", "db-1", "db-2"}},
-		{name: "what is recorded already is not written again", o: stage(all)},
+		{name: "the state of ready pods is recorded", o: stage(), recorded: []string{"db-0", "db-1", "db-2"}},
+		{name: "recorded pods are not written again", o: stage(all)},
 		{
 			name: "B 12: annotations are compared by value, so the same ones are not recorded again",
 			o: stage(all, spec(recordsIP), func(o *observed) {
@@ -112,12 +112,12 @@ func TestPlan(t *testing.T) {
 			o.pods["db-1"] = testkit.Pod("db-1").Node("node-1").NotReady().Obj()
 		})},
 		{name: "a pod on a node that the cache does not have waits for it", o: stage(func(o *observed) { delete(o.nodes, "node-2") }), recorded: []string{"db-0", "db-2"}},
-		{name: "a pod that is gone and wanted is remembered", o: stage(all, without("db-1", "db-2"))},
+		{name: "a pod that is gone but wanted is remembered", o: stage(all, without("db-1", "db-2"))},
 		{
 			name: "a pod that is gone and not wanted is forgotten", o: stage(all, without("db-1", "db-2"), func(o *observed) { o.wanted.replicas = 2 }),
 			forgotten: []string{"db-2"},
 		},
-		{name: "a pod that is not wanted but still there is remembered", o: stage(all, func(o *observed) { o.wanted.replicas = 1 })},
+		{name: "a pod that is not wanted but still exists is remembered", o: stage(all, func(o *observed) { o.wanted.replicas = 1 })},
 		{
 			name: "B 12: the start ordinal counts", o: stage(known("db-2", "db-3", "db-4", "db-5"), without("db-0", "db-1", "db-2"), func(o *observed) {
 				o.wanted = &wanted{start: 3, replicas: 2}
@@ -130,33 +130,33 @@ func TestPlan(t *testing.T) {
 			}), forgotten: []string{"db-1", "db-3"},
 		},
 		{
-			name: "what is no pod of the workload is forgotten", o: stage(known("db-0", "db-x", "other-1"), without("db-0")),
+			name: "names that can't belong to the workload are forgotten", o: stage(known("db-0", "db-x", "other-1"), without("db-0")),
 			recorded: []string{"db-1", "db-2"}, forgotten: []string{"db-x", "other-1"},
 		},
 		{
-			name: "with WhenDeleted nothing is forgotten", o: stage(all, spec(keepAll), without("db-0", "db-1", "db-2"), func(o *observed) { o.wanted.replicas = 0 }),
+			name: "nothing is forgotten with WhenDeleted", o: stage(all, spec(keepAll), without("db-0", "db-1", "db-2"), func(o *observed) { o.wanted.replicas = 0 }),
 		},
 		{
-			name: "without a scale subresource nothing is forgotten", o: stage(all, without("db-2"), func(o *observed) { o.wanted = nil }),
+			name: "nothing is forgotten without a scale subresource", o: stage(all, without("db-2"), func(o *observed) { o.wanted = nil }),
 		},
 		{
-			name: "all is forgotten when the workload is gone", o: stage(all, spec(keepAll), func(o *observed) { o.gone, o.target, o.pods = true, nil, nil }),
+			name: "everything is forgotten when the workload is gone", o: stage(all, spec(keepAll), func(o *observed) { o.gone, o.target, o.pods = true, nil, nil }),
 			forgotten: []string{"db-0", "db-1", "db-2"}, inactive: ReasonTargetGone,
 		},
 		{name: "nothing is recorded while pods are not sent to the webhook", o: stage(without("db-2"), known("db-2"), func(o *observed) {
 			o.sent, o.notSent = false, "not yet"
 		}), inactive: ReasonNotSent},
-		{name: "nor while an older one has the same target", o: stage(all, func(o *observed) {
+		{name: "nothing is recorded while an older one has the same target", o: stage(all, func(o *observed) {
 			o.elder, o.target, o.pods = states(advanced(1)), nil, nil
 		}), inactive: ReasonTargetTaken},
-		{name: "nor of a target that may not be read", o: stage(all, func(o *observed) {
+		{name: "nothing is recorded of a target that may not be read", o: stage(all, func(o *observed) {
 			o.denied, o.target, o.pods = errors.New("forbidden"), nil, nil
 		}), inactive: ReasonTargetDenied},
-		{name: "nor of a kind that is not listed", o: stage(all, spec(games), func(o *observed) { o.target, o.pods = nil, nil }), inactive: ReasonNotAllowed},
-		{name: "nor while the list can't be read", o: stage(all, spec(games), func(o *observed) {
+		{name: "nothing is recorded of a kind that is not listed", o: stage(all, spec(games), func(o *observed) { o.target, o.pods = nil, nil }), inactive: ReasonNotAllowed},
+		{name: "nothing is recorded while the whitelist can't be read", o: stage(all, spec(games), func(o *observed) {
 			o.fault, o.target, o.pods = errors.New("invalid character"), nil, nil
 		}), inactive: ReasonNotAllowed},
-		{name: "a list that can't be read does not matter to StatefulSets", o: stage(all, func(o *observed) { o.fault = errors.New("invalid character") })},
+		{name: "an unreadable whitelist doesn't matter to StatefulSets", o: stage(all, func(o *observed) { o.fault = errors.New("invalid character") })},
 		{name: "a kind that is listed is recorded", o: stage(spec(games), func(o *observed) {
 			o.listed = []schema.GroupVersionKind{{Group: "game.kruise.io", Version: "v1", Kind: "GameServerSet"}}
 		}), recorded: []string{"db-0", "db-1", "db-2"}},
@@ -173,14 +173,14 @@ func TestPlan(t *testing.T) {
 			for _, name := range p.recorded {
 				require.Equal(t, tc.o.pods[name].Spec.NodeName, p.states[name].NodeName)
 			}
-			require.Len(t, p.states, len(before.Status.PodStates)-len(p.forgotten)+fresh(p.recorded, before))
+			require.Len(t, p.states, len(before.Status.PodStates)-len(p.forgotten)+countNew(p.recorded, before))
 			if tc.inactive == "" {
 				require.Nil(t, p.inactive)
 			} else {
 				require.Equal(t, tc.inactive, p.inactive.reason)
 				require.NotEmpty(t, p.inactive.message)
 			}
-			require.Empty(t, cmp.Diff(before, tc.o.pps), "what is observed is not changed")
+			require.Empty(t, cmp.Diff(before, tc.o.pps), "the plan doesn't modify what was observed")
 			again := tc.o
 			again.pps = before.DeepCopy()
 			again.pps.Status.PodStates = p.states
@@ -192,11 +192,11 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// fresh counts the names that were not known before.
-func fresh(names []string, pps *appsv1beta1.PersistentPodState) int {
+// countNew counts the names that were not known before.
+func countNew(names []string, pps *appsv1beta1.PersistentPodState) int {
 	n := 0
 	for _, name := range names {
-		if _, was := pps.Status.PodStates[name]; !was {
+		if _, before := pps.Status.PodStates[name]; !before {
 			n++
 		}
 	}
@@ -207,13 +207,13 @@ func games(s *appsv1beta1.PersistentPodStateSpec) {
 	s.TargetRef.APIVersion, s.TargetRef.Kind = "game.kruise.io/v1alpha1", "GameServerSet"
 }
 
-func asking(w client.Object, annotations ...string) generator {
+func generatorFor(w client.Object, annotations ...string) generator {
 	w.SetUID("set")
-	of := map[string]string{keys.AutoGeneratePersistentPodState: "true"}
+	values := map[string]string{keys.AutoGeneratePersistentPodState: "true"}
 	for i := 0; i+1 < len(annotations); i += 2 {
-		of[annotations[i]] = annotations[i+1]
+		values[annotations[i]] = annotations[i+1]
 	}
-	w.SetAnnotations(of)
+	w.SetAnnotations(values)
 	g := generator{w, appsv1beta1.GroupVersion.WithKind("StatefulSet")}
 	if _, native := w.(*appsv1.StatefulSet); native {
 		g.kind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
@@ -243,8 +243,8 @@ func TestGenerate(t *testing.T) {
 	}{
 		{name: "nothing is generated without the annotation", o: stage(none)},
 		{
-			name:   "one is created with all that annotations say",
-			o:      stage(none, by(asking(advanced(1), required, zone+", rack", preferred, "disk", annotations, "ip, ,mac"))),
+			name:   "one is created with all settings from annotations",
+			o:      stage(none, by(generatorFor(advanced(1), required, zone+", rack", preferred, "disk", annotations, "ip, ,mac"))),
 			create: true, check: func(t *testing.T, pps *appsv1beta1.PersistentPodState) {
 				t.Helper()
 				require.Equal(t, "db", pps.Name)
@@ -260,39 +260,39 @@ func TestGenerate(t *testing.T) {
 			},
 		},
 		{
-			name: "one for a native StatefulSet names its group", o: stage(none, by(asking(native(1), preferred, "disk"))), create: true,
+			name: "a generated one for a native StatefulSet names its group", o: stage(none, by(generatorFor(native(1), preferred, "disk"))), create: true,
 			check: func(t *testing.T, pps *appsv1beta1.PersistentPodState) {
 				t.Helper()
 				require.Equal(t, "apps/v1", pps.Spec.TargetRef.APIVersion)
 				require.Nil(t, pps.Spec.RequiredPersistentTopology)
 			},
 		},
-		{name: "one that is being deleted is waited for", o: stage(none, by(asking(advanced(1), required, zone)), func(o *observed) { o.leaving = true })},
-		{name: "without labels of nodes there is nothing to generate", o: stage(none, by(asking(advanced(1), required, " ,"))), fault: "names a label of nodes"},
-		{name: "an invalid label is not written", o: stage(none, by(asking(advanced(1), required, "a b"))), fault: "requiredPersistentTopology.keys[0]"},
-		{name: "one that is as annotations say stays", o: stage(ownedBy("set"), by(asking(advanced(1), required, zone)))},
+		{name: "an existing one that is being deleted is waited for", o: stage(none, by(generatorFor(advanced(1), required, zone)), func(o *observed) { o.leaving = true })},
+		{name: "nothing is generated without node labels", o: stage(none, by(generatorFor(advanced(1), required, " ,"))), fault: "names a node label"},
+		{name: "an invalid label is not written", o: stage(none, by(generatorFor(advanced(1), required, "a b"))), fault: "requiredPersistentTopology.keys[0]"},
+		{name: "an up-to-date one stays", o: stage(ownedBy("set"), by(generatorFor(advanced(1), required, zone)))},
 		{
-			name: "another annotation changes it, but for what annotations can't say", update: true,
+			name: "a changed annotation updates it, except for what annotations can't express", update: true,
 			o: stage(ownedBy("set"), spec(keepAll, func(s *appsv1beta1.PersistentPodStateSpec) {
 				s.PersistentPodAnnotations = []appsv1beta1.PersistentPodAnnotation{{Key: "ip", Reapply: true}, {Key: "old", Reapply: true}}
 				s.TargetRef.APIVersion = "apps.kruise.io/v1alpha1"
-			}), by(asking(advanced(1), required, "rack", annotations, "ip,mac"))),
+			}), by(generatorFor(advanced(1), required, "rack", annotations, "ip,mac"))),
 			check: func(t *testing.T, pps *appsv1beta1.PersistentPodState) {
 				t.Helper()
 				require.Equal(t, []string{"rack"}, pps.Spec.RequiredPersistentTopology.Keys)
 				require.Equal(t, []appsv1beta1.PersistentPodAnnotation{{Key: "ip", Reapply: true}, {Key: "mac"}}, pps.Spec.PersistentPodAnnotations)
 				require.Equal(t, appsv1beta1.WhenDeleted, pps.Spec.PersistentPodStateRetentionPolicy)
-				require.Equal(t, "apps.kruise.io/v1alpha1", pps.Spec.TargetRef.APIVersion, "it can't be changed, and means the same")
+				require.Equal(t, "apps.kruise.io/v1alpha1", pps.Spec.TargetRef.APIVersion, "an equivalent immutable field stays")
 			},
 		},
-		{name: "annotations that became invalid leave it", o: stage(ownedBy("set"), by(asking(advanced(1)))), fault: "names a label of nodes"},
-		{name: "one that the apiserver confirms as unwanted is deleted", o: stage(ownedBy("set"), func(o *observed) { o.unwanted = true }), remove: true},
-		{name: "without that confirmation it stays", o: stage(ownedBy("set"))},
-		{name: "one of a workload that is gone is left to the garbage collector", o: stage(ownedBy("former"))},
-		{name: "a user's own one for the workload is enough", o: stage(by(asking(advanced(1), required, "rack")))},
+		{name: "annotations that became invalid leave it unchanged", o: stage(ownedBy("set"), by(generatorFor(advanced(1)))), fault: "names a node label"},
+		{name: "an unwanted one is deleted once the apiserver has confirmed that", o: stage(ownedBy("set"), func(o *observed) { o.unwanted = true }), remove: true},
+		{name: "an unwanted one stays without that confirmation", o: stage(ownedBy("set"))},
+		{name: "the one of a workload that is gone is left to the garbage collector", o: stage(ownedBy("former"))},
+		{name: "nothing is generated beside a user's own one for the workload", o: stage(by(generatorFor(advanced(1), required, "rack")))},
 		{
-			name: "a user's own one for another workload is in the way", o: stage(spec(games), by(asking(advanced(1), required, "rack"))),
-			fault: "there is a PersistentPodState db for GameServerSet.game.kruise.io db already",
+			name: "a user's own one for another workload prevents generation", o: stage(spec(games), by(generatorFor(advanced(1), required, "rack"))),
+			fault: "PersistentPodState db for GameServerSet.game.kruise.io db already",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -339,12 +339,12 @@ func TestStatusAndEvents(t *testing.T) {
 	o.sent, o.notSent = false, "the namespace is exempt"
 	s, said = run(o)
 	require.Equal(t, []string{"Warning PodsNotSent"}, said)
-	require.Len(t, s.PodStates, 3, "what is known stays")
+	require.Len(t, s.PodStates, 3, "remembered pods stay")
 	require.Equal(t, "the namespace is exempt", s.Conditions[0].Message)
 
 	o.pps.Status = s
 	_, said = run(o)
-	require.Empty(t, said, "a cause that stays is told once")
+	require.Empty(t, said, "an unchanged cause is reported only once")
 
 	o.gone, o.target = true, nil
 	s, said = run(o)
@@ -357,27 +357,27 @@ func TestWhichEventsMatter(t *testing.T) {
 	t.Parallel()
 	one := func() *testkit.PodBuilder { return testkit.Pod("db-0").Node("node-1") }
 	for _, tc := range []struct {
-		name    string
-		was, is *corev1.Pod
-		want    bool
+		name          string
+		before, after *corev1.Pod
+		want          bool
 	}{
 		{"a pod becomes ready", one().NotReady().Obj(), one().Ready(noon).Obj(), true},
 		{"a ready pod gets an annotation", one().Ready(noon).Obj(), one().Ready(noon).Annotation("ip", "1").Obj(), true},
-		{"a pod that is not ready gets one", one().Obj(), one().Annotation("ip", "1").Obj(), false},
+		{"a pod that is not ready gets an annotation", one().Obj(), one().Annotation("ip", "1").Obj(), false},
 		{"a ready pod gets a label", one().Ready(noon).Obj(), one().Ready(noon).Label("a", "b").Obj(), false},
 		{"a pod becomes unready", one().Ready(noon).Obj(), one().NotReady().Obj(), false},
 		{"a pod begins to terminate", one().Obj(), one().Terminating(noon).Obj(), true},
-		{"a pod is another one of the name", one().Obj(), func() *corev1.Pod { p := one().Obj(); p.UID = "other"; return p }(), true},
+		{"another pod with the same name", one().Obj(), func() *corev1.Pod { p := one().Obj(); p.UID = "other"; return p }(), true},
 	} {
-		require.Equal(t, tc.want, podChanged(tc.was, tc.is), tc.name)
+		require.Equal(t, tc.want, podChanged(tc.before, tc.after), tc.name)
 	}
-	was, is := advanced(1), advanced(1)
-	is.Status.ReadyReplicas = 1
-	require.False(t, workloadChanged(was, is), "the status of a workload does not matter")
-	is.Generation++
-	require.True(t, workloadChanged(was, is))
-	require.True(t, workloadChanged(was, generating(advanced(1), zone)))
+	before, after := advanced(1), advanced(1)
+	after.Status.ReadyReplicas = 1
+	require.False(t, workloadChanged(before, after), "the status of a workload does not matter")
+	after.Generation++
+	require.True(t, workloadChanged(before, after))
+	require.True(t, workloadChanged(before, generating(advanced(1), zone)))
 	node := sim.Node("n", zone, "a")
-	require.True(t, podChanged(node, node), "what is no pod is not judged")
+	require.True(t, podChanged(node, node), "other objects always pass")
 	require.True(t, slices.Contains(strings.Split(refOf(states(native(1))).IndexKey(), "/"), "apps"))
 }

@@ -25,11 +25,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ordinal"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/plan/ordinal"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -38,7 +38,7 @@ var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "db"}
 
 const zone = corev1.LabelTopologyZone
 
-// openTo is a podstep.Opening that sends the pods of all namespaces except these, which map to the reason.
+// openTo is a podwebhook.Opening that sends the pods of all namespaces except these, which map to the reason.
 type openTo map[string]string
 
 func (o openTo) Sent(namespace string) (bool, string) { return o[namespace] == "", o[namespace] }
@@ -47,8 +47,7 @@ func (o openTo) Changes() <-chan event.GenericEvent   { return nil }
 // reconciler returns a Reconciler with these clients.
 func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, events *testkit.Events) *Reconciler {
 	return &Reconciler{
-		Client: c, Live: live, Clock: clk, Expect: expect.New("Test", clk, 0), Events: events, Namespace: "flotilla-system",
-		Opening: openTo{}, StartOrdinal: true, said: lru.New(remembered),
+		Controller: controltest.New(c, live, clk, events), Namespace: "flotilla-system", Opening: openTo{}, StartOrdinal: true, notes: lru.New(remembered),
 	}
 }
 
@@ -63,9 +62,9 @@ func scheme(tb testing.TB) *runtime.Scheme {
 // simulated returns PersistentPodState in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
-	about := func(changed func(was, is client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
-		return func(_ *sim.World, was, is client.Object) []reconcile.Request {
-			if was != nil && is != nil && !changed(was, is) {
+	about := func(changed func(before, after client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
+		return func(_ *sim.World, before, after client.Object) []reconcile.Request {
+			if before != nil && after != nil && !changed(before, after) {
 				return nil
 			}
 			return []reconcile.Request{{NamespacedName: key}}
@@ -85,10 +84,10 @@ func simulated(tb testing.TB) sim.Kind {
 		For: &appsv1beta1.PersistentPodState{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
 			&appsv1beta1.StatefulSet{}: about(workloadChanged), &corev1.Pod{}: about(podChanged), &appsv1.StatefulSet{}: about(workloadChanged),
-			&corev1.Node{}: about(func(was, is client.Object) bool { return !maps.Equal(was.GetLabels(), is.GetLabels()) }),
+			&corev1.Node{}: about(func(before, after client.Object) bool { return !maps.Equal(before.GetLabels(), after.GetLabels()) }),
 		},
 		Actors:  []sim.Actor{workload{}, sim.Kubelet{}, sim.Collector{}},
-		Rules:   []sim.Rule{sim.DeletesByUID(), {Name: "what is wanted is not forgotten", Write: remembersWanted}, {Name: "others' objects are left alone", Write: ownOnly}},
+		Rules:   []sim.Rule{sim.DeletesByUID(), {Name: "wanted pods are not forgotten", Write: remembersWanted}, {Name: "others' objects are left alone", Write: ownOnly}},
 		Summary: end,
 	}
 }
@@ -102,16 +101,16 @@ func (workload) Steps(w *sim.World) []sim.Step {
 	if set == nil || set.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	of := replicas(set)
+	wanted := replicas(set)
 	var out []sim.Step
-	for i := range of {
+	for i := range wanted {
 		name := fmt.Sprintf("db-%d", i)
 		if sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: key.Namespace, Name: name}) == nil {
 			out = append(out, sim.Step{Do: func(ctx context.Context) error { return w.User().Create(ctx, newPod(w, set, name, i)) }})
 		}
 	}
 	for _, pod := range sim.All[*corev1.Pod](w) {
-		if n, _ := ordinal.Number("db", pod.Name); int32(n) >= of && pod.DeletionTimestamp == nil {
+		if n, _ := ordinal.Number("db", pod.Name); int32(n) >= wanted && pod.DeletionTimestamp == nil {
 			out = append(out, sim.Step{Do: func(ctx context.Context) error { return w.User().Delete(ctx, pod) }})
 		}
 	}
@@ -175,9 +174,9 @@ func newPod(w *sim.World, set client.Object, name string, i int32) *corev1.Pod {
 
 // remembersWanted: as far as the controller can know, it never removes the state of a pod that its workload wants.
 func remembersWanted(w *sim.World, c sim.Change) error {
-	was, _ := c.Before.(*appsv1beta1.PersistentPodState)
-	is, _ := c.After.(*appsv1beta1.PersistentPodState)
-	if was == nil || is == nil { // It was rejected.
+	previous, _ := c.Before.(*appsv1beta1.PersistentPodState)
+	current, _ := c.After.(*appsv1beta1.PersistentPodState)
+	if previous == nil || current == nil { // It was rejected.
 		return nil
 	}
 	s := set(w)
@@ -193,8 +192,8 @@ func remembersWanted(w *sim.World, c sim.Change) error {
 	}
 	for i := range least {
 		name := fmt.Sprintf("db-%d", i)
-		_, before := was.Status.PodStates[name]
-		if _, after := is.Status.PodStates[name]; before && !after {
+		_, before := previous.Status.PodStates[name]
+		if _, after := current.Status.PodStates[name]; before && !after {
 			return fmt.Errorf("%s forgets %s", c.Request, name)
 		}
 	}
@@ -203,11 +202,11 @@ func remembersWanted(w *sim.World, c sim.Change) error {
 
 // ownOnly: only PersistentPodStates are written, and never the spec of one that a user created.
 func ownOnly(_ *sim.World, c sim.Change) error {
-	was, isOne := c.Before.(*appsv1beta1.PersistentPodState)
+	before, isOne := c.Before.(*appsv1beta1.PersistentPodState)
 	switch {
 	case c.Kind.Kind != kind:
 		return fmt.Errorf("%s is of another kind", c.Request)
-	case isOne && metav1.GetControllerOf(was) == nil && c.Sub != "status":
+	case isOne && metav1.GetControllerOf(before) == nil && c.Sub != "status":
 		return fmt.Errorf("%s is a user's", c.Request)
 	}
 	return nil
@@ -243,7 +242,7 @@ func statesOf(pps *appsv1beta1.PersistentPodState) []string {
 
 // describe returns what a write changed, for golden stories.
 func describe(c sim.Change) string {
-	of := func(o client.Object) []string {
+	fields := func(o client.Object) []string {
 		switch o := o.(type) {
 		case *appsv1beta1.PersistentPodState:
 			out := statesOf(o)
@@ -256,7 +255,7 @@ func describe(c sim.Change) string {
 		}
 		return nil
 	}
-	return c.News(of)
+	return c.News(fields)
 }
 
 func TestSimulation(t *testing.T) {
@@ -350,10 +349,10 @@ func elsewhere(s *appsv1beta1.StatefulSet) {
 	s.Annotations = map[string]string{"elsewhere": "true"}
 }
 
-func remove[T client.Object](name string, when func(*sim.World) bool, of types.NamespacedName) sim.Edit {
+func remove[T client.Object](name string, when func(*sim.World) bool, which types.NamespacedName) sim.Edit {
 	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
 		for _, o := range sim.All[T](w) {
-			if client.ObjectKeyFromObject(o) == of {
+			if client.ObjectKeyFromObject(o) == which {
 				return w.User().Delete(ctx, o)
 			}
 		}
@@ -369,9 +368,9 @@ func stories() []sim.Scenario {
 	with := func(objects ...client.Object) []client.Object { return append(nodes(), objects...) }
 	return []sim.Scenario{
 		{Name: "a pod returns to its zone", Objects: with(advanced(3), states(advanced(3))), Edits: []sim.Edit{
-			edit("new pods would go elsewhere", recorded(3), elsewhere), remove[*corev1.Pod]("delete db-1", recorded(3), pod("db-1")),
+			edit("new pods prefer another zone", recorded(3), elsewhere), remove[*corev1.Pod]("delete db-1", recorded(3), pod("db-1")),
 		}},
-		{Name: "a pod of a native StatefulSet returns too", Objects: with(native(2), states(native(2))), Edits: []sim.Edit{
+		{Name: "a pod of a native StatefulSet returns to its zone", Objects: with(native(2), states(native(2))), Edits: []sim.Edit{
 			remove[*corev1.Pod]("delete db-0", recorded(2), pod("db-0")),
 		}},
 		{Name: "scaled in and out", Objects: with(advanced(3), states(advanced(3))), Edits: []sim.Edit{
@@ -388,15 +387,15 @@ func stories() []sim.Scenario {
 		{Name: "a node gets another label", Objects: with(advanced(2), states(advanced(2))), Edits: []sim.Edit{
 			sim.LabelNode(recorded(2), "node-2", zone, "d"),
 		}},
-		{Name: "the workload is deleted and made again", Objects: with(advanced(2), states(advanced(2), keepAll)), Edits: []sim.Edit{
+		{Name: "the workload is deleted and created again", Objects: with(advanced(2), states(advanced(2), keepAll)), Edits: []sim.Edit{
 			remove[*appsv1beta1.StatefulSet]("delete the workload", recorded(2), key),
-			{Name: "make it again", When: recorded(0), Do: func(ctx context.Context, w *sim.World) error { return w.User().Create(ctx, advanced(1)) }},
+			{Name: "create it again", When: recorded(0), Do: func(ctx context.Context, w *sim.World) error { return w.User().Create(ctx, advanced(1)) }},
 		}},
-		{Name: "one is generated and follows its annotations", Objects: with(generating(advanced(2), zone)), Edits: []sim.Edit{
+		{Name: "a generated one follows its annotations", Objects: with(generating(advanced(2), zone)), Edits: []sim.Edit{
 			edit("another label", recorded(2), func(s *appsv1beta1.StatefulSet) {
 				s.Annotations[keys.RequiredPersistentTopology] = zone + ", " + corev1.LabelHostname
 			}),
-			edit("no more", nil, func(s *appsv1beta1.StatefulSet) { s.Annotations[keys.AutoGeneratePersistentPodState] = "false" }),
+			edit("no longer wanted", nil, func(s *appsv1beta1.StatefulSet) { s.Annotations[keys.AutoGeneratePersistentPodState] = "false" }),
 		}},
 		{Name: "a user's own one stays", Objects: with(generating(advanced(1), corev1.LabelHostname), states(advanced(1)))},
 	}
@@ -408,7 +407,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 		rule string
 		do   func(context.Context, client.Client) error
 	}{
-		{"what is wanted is not forgotten", func(ctx context.Context, c client.Client) error {
+		{"wanted pods are not forgotten", func(ctx context.Context, c client.Client) error {
 			pps := &appsv1beta1.PersistentPodState{}
 			if err := c.Get(ctx, key, pps); err != nil || len(pps.Status.PodStates) == 0 {
 				return err

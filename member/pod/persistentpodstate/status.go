@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // status returns the new status, and events about the PersistentPodState, which must exist.
@@ -17,7 +17,7 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.PersistentPodStat
 	s.PodStates = p.states
 	c := metav1.Condition{
 		Type: appsv1beta1.PersistentPodStateActive, Status: metav1.ConditionTrue, Reason: ReasonRecording,
-		Message: "ready pods are recorded, and new ones brought back", ObservedGeneration: o.pps.Generation,
+		Message: "the state of ready pods is recorded, and restored for new ones", ObservedGeneration: o.pps.Generation,
 	}
 	if p.inactive != nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.inactive.reason, p.inactive.message
@@ -26,11 +26,11 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.PersistentPodStat
 	s.Conditions = report.SetReadiness(s.Conditions, readiness(p), o.pps.Generation, now)
 	var events []event.Event
 	if len(p.forgotten) > 0 {
-		events = append(events, event.Normal(ReasonForgotten, actionRecord, "forgot %d pods, as %s: %s",
+		events = append(events, event.Normal(ReasonForgotten, actionRecord, "removed the recorded state of %d pod(s), because %s: %s",
 			len(p.forgotten), p.why, event.Names(p.forgotten)))
 	}
-	was := report.GetCondition(o.pps.Status.Conditions, c.Type)
-	if p.inactive != nil && p.inactive.reason != ReasonTargetGone && (was == nil || was.Reason != c.Reason) {
+	before := report.GetCondition(o.pps.Status.Conditions, c.Type)
+	if p.inactive != nil && p.inactive.reason != ReasonTargetGone && (before == nil || before.Reason != c.Reason) {
 		events = append(events, event.Warning(c.Reason, actionRecord, "%s", c.Message))
 	}
 	return s, events
@@ -40,7 +40,7 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.PersistentPodStat
 // be set up yet.
 func readiness(p planned) report.Readiness {
 	if p.inactive == nil {
-		return report.Ready("ready pods are recorded, and new ones brought back")
+		return report.Ready("the state of ready pods is recorded, and restored for new ones")
 	}
 	switch p.inactive.reason {
 	case ReasonNotAllowed, ReasonTargetTaken, ReasonTargetDenied:
@@ -49,8 +49,8 @@ func readiness(p planned) report.Readiness {
 	return report.Reconciling(p.inactive.reason, p.inactive.message)
 }
 
-// generated returns events about a workload for which a PersistentPodState is generated.
-func generated(p planned, a applied) []event.Event {
+// generationEvents returns events about a workload for which a PersistentPodState is generated.
+func generationEvents(p planned, a applied) []event.Event {
 	switch {
 	case p.generation.fault != nil:
 		return []event.Event{event.Warning(p.generation.fault.reason, actionGenerate, "%s", p.generation.fault.message)}

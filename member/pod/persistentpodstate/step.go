@@ -12,19 +12,19 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // Feature is the name of the step.
 const Feature = "PersistentPodState"
 
 // step returns the step of the pod webhook. namespace is the manager's own namespace, which holds the whitelist.
-func step(namespace string) podstep.Step {
-	return podstep.Step{
-		Feature: Feature, Order: podstep.OrderPersistentPodState,
+func step(namespace string) podwebhook.Step {
+	return podwebhook.Step{
+		Feature: Feature, Order: podwebhook.OrderPersistentPodState,
 		Object: &appsv1beta1.PersistentPodState{}, List: &appsv1beta1.PersistentPodStateList{}, Active: true, Index: indexByTarget,
-		Observe: func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
+		Observe: func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podwebhook.Facts, error) {
 			return factsOf(ctx, cache, namespace, pod)
 		},
 	}
@@ -38,17 +38,17 @@ type facts struct {
 }
 
 // factsOf reads what is remembered about a pod.
-func factsOf(ctx context.Context, cache client.Reader, namespace string, pod *corev1.Pod) (podstep.Facts, error) {
+func factsOf(ctx context.Context, cache client.Reader, namespace string, pod *corev1.Pod) (podwebhook.Facts, error) {
 	owner, ok := scaletarget.Controller(pod)
 	if !ok || pod.Name == "" {
-		return podstep.Nothing("the pod has no controller, or no name of its own"), nil
+		return podwebhook.Nothing("the pod has no controller, or no stable name"), nil
 	}
-	all, err := having(ctx, cache, owner)
+	all, err := statesWithTarget(ctx, cache, owner)
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return podstep.Nothing(fmt.Sprintf("no PersistentPodState has %s as its target", owner)), nil
+		return podwebhook.Nothing(fmt.Sprintf("no PersistentPodState has %s as its target", owner)), nil
 	}
 	if kind := owner.Kind.GroupKind(); !builtIn(kind) {
 		listed, err := scaletarget.WhiteList(ctx, cache, namespace, scaletarget.KeyPersistentPodState)
@@ -56,20 +56,20 @@ func factsOf(ctx context.Context, cache client.Reader, namespace string, pod *co
 			return nil, err
 		}
 		if !allowed(kind, listed) {
-			return podstep.Nothing(fmt.Sprintf("%s is not in ConfigMap %s", kind, scaletarget.ConfigMap)), nil
+			return podwebhook.Nothing(fmt.Sprintf("%s is not listed in ConfigMap %s", kind, scaletarget.ConfigMap)), nil
 		}
 	}
 	state, known := all[0].Status.PodStates[pod.Name]
 	if !known {
-		return podstep.Nothing(all[0].Name + " remembers no pod of this name"), nil
+		return podwebhook.Nothing(all[0].Name + " has recorded no pod with this name"), nil
 	}
 	return facts{name: all[0].Name, spec: &all[0].Spec, state: state}, nil
 }
 
-// Change implements podstep.Facts.
+// Change implements podwebhook.Facts.
 func (f facts) Change(pod *corev1.Pod) string {
 	var did []string
-	if labels := f.recorded(f.spec.RequiredPersistentTopology); len(labels) > 0 {
+	if labels := f.recordedLabels(f.spec.RequiredPersistentTopology); len(labels) > 0 {
 		if pod.Spec.NodeSelector == nil {
 			pod.Spec.NodeSelector = map[string]string{}
 		}
@@ -77,9 +77,9 @@ func (f facts) Change(pod *corev1.Pod) string {
 		did = append(did, "only on nodes with "+list(labels))
 	}
 	for _, p := range f.spec.PreferredPersistentTopology {
-		if labels := f.recorded(&p.Preference); len(labels) > 0 && p.Weight > 0 { // The apiserver rejects a weight of 0.
+		if labels := f.recordedLabels(&p.Preference); len(labels) > 0 && p.Weight > 0 { // The apiserver rejects a weight of 0.
 			prefer(pod, p.Weight, labels)
-			did = append(did, "rather on nodes with "+list(labels))
+			did = append(did, "preferably on nodes with "+list(labels))
 		}
 	}
 	if again := f.annotations(pod); len(again) > 0 {
@@ -90,21 +90,21 @@ func (f facts) Change(pod *corev1.Pod) string {
 		maps.Copy(pod.Annotations, again)
 	}
 	if len(did) == 0 {
-		return f.name + " remembers no label of the pod's node, and no annotation to apply again"
+		return f.name + " has recorded no label of the pod's node and no annotation to restore"
 	}
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
 	pod.Annotations[keys.InjectedPersistentPodState] = f.name
-	return fmt.Sprintf("%s brings it back: %s", f.name, strings.Join(did, "; "))
+	return fmt.Sprintf("%s restores it: %s", f.name, strings.Join(did, "; "))
 }
 
-// recorded returns the recorded labels for a term. A nil term has none.
-func (f facts) recorded(t *appsv1beta1.NodeTopologyTerm) map[string]string {
+// recordedLabels returns the recorded labels for a term. A nil term has none.
+func (f facts) recordedLabels(t *appsv1beta1.NodeTopologyTerm) map[string]string {
 	if t == nil {
 		return nil
 	}
-	return pick(f.state.NodeTopologyLabels, t.Keys)
+	return selectKeys(f.state.NodeTopologyLabels, t.Keys)
 }
 
 // annotations returns the annotations to restore. An annotation in the pod's own template takes precedence, or it could never be changed.
@@ -137,10 +137,10 @@ func prefer(pod *corev1.Pod, weight int32, labels map[string]string) {
 	n.PreferredDuringSchedulingIgnoredDuringExecution = append(n.PreferredDuringSchedulingIgnoredDuringExecution, term)
 }
 
-// pick returns the entries of from whose keys are in of.
-func pick(from map[string]string, of []string) map[string]string {
+// selectKeys returns the entries of from with the wanted keys.
+func selectKeys(from map[string]string, wanted []string) map[string]string {
 	out := map[string]string{}
-	for _, key := range of {
+	for _, key := range wanted {
 		if value, ok := from[key]; ok {
 			out[key] = value
 		}

@@ -25,8 +25,8 @@ func remembering(change ...func(*appsv1beta1.PersistentPodStateSpec)) *appsv1bet
 	return pps
 }
 
-// made returns the pod db-0 as its StatefulSet creates it.
-func made(change ...func(*corev1.Pod)) *corev1.Pod {
+// statefulPod returns the pod db-0 as its StatefulSet creates it.
+func statefulPod(change ...func(*corev1.Pod)) *corev1.Pod {
 	p := testkit.Pod("db-0").Obj()
 	p.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "apps.kruise.io/v1beta1", Kind: "StatefulSet", Name: "db", UID: "set", Controller: new(true),
@@ -37,10 +37,10 @@ func made(change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-func preferring(weight int32, of ...string) func(*appsv1beta1.PersistentPodStateSpec) {
+func preferring(weight int32, labels ...string) func(*appsv1beta1.PersistentPodStateSpec) {
 	return func(s *appsv1beta1.PersistentPodStateSpec) {
 		s.PreferredPersistentTopology = append(s.PreferredPersistentTopology, appsv1beta1.PreferredTopologyTerm{
-			Weight: weight, Preference: appsv1beta1.NodeTopologyTerm{Keys: of},
+			Weight: weight, Preference: appsv1beta1.NodeTopologyTerm{Keys: labels},
 		})
 	}
 }
@@ -69,7 +69,7 @@ func TestStep(t *testing.T) {
 		maps.Copy(out, more)
 		return out
 	}
-	older := named("a", remembering())
+	older := withName("a", remembering())
 	older.CreationTimestamp, older.Status.PodStates = metav1.NewTime(noon.Add(-time.Hour)), nil
 	younger := remembering()
 	younger.CreationTimestamp = metav1.NewTime(noon)
@@ -83,80 +83,80 @@ func TestStep(t *testing.T) {
 		annotations map[string]string
 	}{
 		{
-			name: "a pod that is remembered gets the labels of its former node", known: []client.Object{remembering()}, pod: made(),
-			selector: map[string]string{zone: "a"}, annotations: injected, why: "db brings it back: only on nodes with topology.kubernetes.io/zone=a",
+			name: "a remembered pod gets the labels of its last node", known: []client.Object{remembering()}, pod: statefulPod(),
+			selector: map[string]string{zone: "a"}, annotations: injected, why: "db restores it: only on nodes with topology.kubernetes.io/zone=a",
 		},
 		{
-			name: "its own node selector stays, but for the same label", known: []client.Object{remembering()},
-			pod: made(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd", zone: "b"} }), annotations: injected,
+			name: "the pod's own node selector stays, except for the same label", known: []client.Object{remembering()},
+			pod: statefulPod(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd", zone: "b"} }), annotations: injected,
 			selector: map[string]string{"disk": "ssd", zone: "a"}, why: "only on nodes with",
 		},
 		{
 			name:  "preferred labels become affinity beside what there is",
 			known: []client.Object{remembering(onlyPreferring, preferring(7, zone, corev1.LabelHostname), preferring(1, "rack"), preferring(0, zone))},
-			pod: made(func(p *corev1.Pod) {
+			pod: statefulPod(func(p *corev1.Pod) {
 				p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}, NodeAffinity: &corev1.NodeAffinity{
 					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{term(3, "disk", "ssd")},
 				}}
 			}),
 			preferred:   []corev1.PreferredSchedulingTerm{term(3, "disk", "ssd"), term(7, corev1.LabelHostname, "node-1", zone, "a")},
-			annotations: injected, why: "rather on nodes with kubernetes.io/hostname=node-1, topology.kubernetes.io/zone=a",
+			annotations: injected, why: "preferably on nodes with kubernetes.io/hostname=node-1, topology.kubernetes.io/zone=a",
 		},
 		{
-			name: "annotations are given again where that is asked for", known: []client.Object{remembering(reapplies)}, pod: made(),
+			name: "annotations are restored if requested", known: []client.Object{remembering(reapplies)}, pod: statefulPod(),
 			selector: map[string]string{zone: "a"}, annotations: with(map[string]string{"ip": "10.0.0.1"}), why: "with annotations ip=10.0.0.1",
 		},
 		{
-			name: "but for those that the template has", known: []client.Object{remembering(reapplies)},
-			pod:      made(func(p *corev1.Pod) { p.Annotations["ip"] = "none" }),
-			selector: map[string]string{zone: "a"}, annotations: with(map[string]string{"ip": "none"}), why: "brings it back",
+			name: "annotations in the template are not overwritten", known: []client.Object{remembering(reapplies)},
+			pod:      statefulPod(func(p *corev1.Pod) { p.Annotations["ip"] = "none" }),
+			selector: map[string]string{zone: "a"}, annotations: with(map[string]string{"ip": "none"}), why: "restores it",
 		},
 		{
-			name: "annotations are not given again by default", known: []client.Object{remembering(recordsIP)}, pod: made(),
-			selector: map[string]string{zone: "a"}, annotations: injected, why: "brings it back",
+			name: "annotations are not restored by default", known: []client.Object{remembering(recordsIP)}, pod: statefulPod(),
+			selector: map[string]string{zone: "a"}, annotations: injected, why: "restores it",
 		},
 		{
 			name: "a label that was not recorded changes nothing",
 			known: []client.Object{remembering(func(s *appsv1beta1.PersistentPodStateSpec) {
 				s.RequiredPersistentTopology.Keys = []string{"rack"}
-			})}, pod: made(), annotations: map[string]string{}, why: "db remembers no label of the pod's node, and no annotation to apply again",
+			})}, pod: statefulPod(), annotations: map[string]string{}, why: "db has recorded no label of the pod's node and no annotation to restore",
 		},
-		{name: "a pod that is not remembered", known: []client.Object{remembering()}, pod: made(func(p *corev1.Pod) { p.Name = "db-1" }), annotations: map[string]string{}, why: "db remembers no pod of this name"},
+		{name: "a pod that is not remembered", known: []client.Object{remembering()}, pod: statefulPod(func(p *corev1.Pod) { p.Name = "db-1" }), annotations: map[string]string{}, why: "db has recorded no pod with this name"},
 		{
-			name: "a pod of another workload", known: []client.Object{remembering()}, pod: made(func(p *corev1.Pod) { p.OwnerReferences[0].Name = "web" }),
+			name: "a pod of another workload", known: []client.Object{remembering()}, pod: statefulPod(func(p *corev1.Pod) { p.OwnerReferences[0].Name = "web" }),
 			annotations: map[string]string{}, why: "no PersistentPodState has StatefulSet.apps.kruise.io web as its target",
 		},
 		{
 			name: "a pod of a workload of the same name and another group", known: []client.Object{remembering()},
-			pod:         made(func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps/v1" }),
+			pod:         statefulPod(func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps/v1" }),
 			annotations: map[string]string{}, why: "no PersistentPodState has StatefulSet.apps db as its target",
 		},
 		{
-			name: "a pod of another namespace", known: []client.Object{remembering()}, pod: made(func(p *corev1.Pod) { p.Namespace = "other" }),
+			name: "a pod of another namespace", known: []client.Object{remembering()}, pod: statefulPod(func(p *corev1.Pod) { p.Namespace = "other" }),
 			annotations: map[string]string{}, why: "no PersistentPodState has",
 		},
 		{
 			name: "a pod of an older version of the kind", known: []client.Object{remembering()},
-			pod:      made(func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1" }),
-			selector: map[string]string{zone: "a"}, annotations: injected, why: "brings it back",
+			pod:      statefulPod(func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1" }),
+			selector: map[string]string{zone: "a"}, annotations: injected, why: "restores it",
 		},
-		{name: "a pod without a controller", pod: testkit.Pod("db-0").Obj(), annotations: map[string]string{}, why: "the pod has no controller, or no name of its own"},
-		{name: "a pod whose name is to be generated", known: []client.Object{remembering()}, pod: made(func(p *corev1.Pod) { p.Name = "" }), annotations: map[string]string{}, why: "no name of its own"},
+		{name: "a pod without a controller", pod: testkit.Pod("db-0").Obj(), annotations: map[string]string{}, why: "the pod has no controller, or no stable name"},
+		{name: "a pod with a generated name", known: []client.Object{remembering()}, pod: statefulPod(func(p *corev1.Pod) { p.Name = "" }), annotations: map[string]string{}, why: "no stable name"},
 		{
-			name: "of two with the same target, the older one counts", known: []client.Object{younger, older}, pod: made(),
-			annotations: map[string]string{}, why: "a remembers no pod of this name",
+			name: "the older one of two with the same target counts", known: []client.Object{younger, older}, pod: statefulPod(),
+			annotations: map[string]string{}, why: "a has recorded no pod with this name",
 		},
 		{
-			name: "a kind that is not listed any more", known: []client.Object{remembering(games)},
-			pod: made(func(p *corev1.Pod) {
+			name: "a kind that is no longer listed", known: []client.Object{remembering(games)},
+			pod: statefulPod(func(p *corev1.Pod) {
 				p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "game.kruise.io/v1", "GameServerSet"
-			}), annotations: map[string]string{}, why: "GameServerSet.game.kruise.io is not in ConfigMap kruise-configuration",
+			}), annotations: map[string]string{}, why: "GameServerSet.game.kruise.io is not listed in ConfigMap kruise-configuration",
 		},
 		{
 			name: "a kind that is listed", known: []client.Object{remembering(games), listing(gameServers)},
-			pod: made(func(p *corev1.Pod) {
+			pod: statefulPod(func(p *corev1.Pod) {
 				p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "game.kruise.io/v1", "GameServerSet"
-			}), selector: map[string]string{zone: "a"}, annotations: injected, why: "brings it back",
+			}), selector: map[string]string{zone: "a"}, annotations: injected, why: "restores it",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestStep(t *testing.T) {
 
 func TestAListThatCantBeReadFailsTheStep(t *testing.T) {
 	t.Parallel()
-	pod := made(func(p *corev1.Pod) {
+	pod := statefulPod(func(p *corev1.Pod) {
 		p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "game.kruise.io/v1", "GameServerSet"
 	})
 	_, err := step("flotilla-system").Observe(t.Context(), cached(t, remembering(games), listing("{")), pod)

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// takenOver reads what OpenKruise stores: the manifest, the object in v1beta1, and how it reads in v1alpha1.
-func takenOver(t *testing.T) (manifest, former *appsv1alpha1.PersistentPodState, stored *appsv1beta1.PersistentPodState) {
+// readTakeover reads what OpenKruise stores: the manifest, the object in v1beta1, and how it reads in v1alpha1.
+func readTakeover(t *testing.T) (manifest, former *appsv1alpha1.PersistentPodState, stored *appsv1beta1.PersistentPodState) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/openkruise.yaml")
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func takenOver(t *testing.T) (manifest, former *appsv1alpha1.PersistentPodState,
 
 func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 	t.Parallel()
-	manifest, former, stored := takenOver(t)
+	manifest, former, stored := readTakeover(t)
 	var seen appsv1alpha1.PersistentPodState
 	require.NoError(t, appsv1alpha1.PersistentPodStateFromHub(t.Context(), stored, &seen))
 	seen.TypeMeta = former.TypeMeta
@@ -41,7 +41,7 @@ func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 	var applied appsv1beta1.PersistentPodState
 	require.NoError(t, appsv1alpha1.PersistentPodStateToHub(t.Context(), manifest, &applied))
 	require.Empty(t, cmp.Diff(stored.Spec, applied.Spec), "the same manifest again changes nothing")
-	warnings, err := hook(cached(t)).ValidateUpdate(t.Context(), stored, stored)
+	warnings, err := newWebhook(cached(t)).ValidateUpdate(t.Context(), stored, stored)
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 }
@@ -49,7 +49,7 @@ func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 // What OpenKruise recorded stays. Only generation and condition are written.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
-	_, _, stored := takenOver(t)
+	_, _, stored := readTakeover(t)
 	set := advanced(2)
 	set.Name, set.Namespace = stored.Spec.TargetRef.Name, stored.Namespace
 	o := observed{
@@ -74,6 +74,6 @@ func TestPlanOfATakeOver(t *testing.T) {
 	}}
 	f, err := step("flotilla-system").Observe(t.Context(), cached(t, stored), pod)
 	require.NoError(t, err)
-	require.Contains(t, f.Change(pod), "pps-a1 brings it back")
+	require.Contains(t, f.Change(pod), "pps-a1 restores it")
 	require.Equal(t, map[string]string{zone: "zone-b"}, pod.Spec.NodeSelector)
 }

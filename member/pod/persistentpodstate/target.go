@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // targetIndex indexes PersistentPodStates by the group, kind and name of their target.
@@ -37,8 +37,8 @@ func refOf(s *appsv1beta1.PersistentPodState) scaletarget.Ref {
 	}
 }
 
-// having returns the cached PersistentPodStates with a target, oldest first. They are shared with the cache.
-func having(ctx context.Context, r client.Reader, ref scaletarget.Ref) ([]*appsv1beta1.PersistentPodState, error) {
+// statesWithTarget returns the cached PersistentPodStates with a target, oldest first. They are shared with the cache.
+func statesWithTarget(ctx context.Context, r client.Reader, ref scaletarget.Ref) ([]*appsv1beta1.PersistentPodState, error) {
 	var list appsv1beta1.PersistentPodStateList
 	err := r.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{targetIndex: ref.IndexKey()},
 		client.UnsafeDisableDeepCopy)
@@ -49,12 +49,12 @@ func having(ctx context.Context, r client.Reader, ref scaletarget.Ref) ([]*appsv
 	for i := range list.Items {
 		out = append(out, &list.Items[i])
 	}
-	slices.SortFunc(out, age)
+	slices.SortFunc(out, compareAge)
 	return out, nil
 }
 
-// age sorts the oldest first. Only the oldest counts: admission rejects a second one, but two may be created at the same time.
-func age(a, b *appsv1beta1.PersistentPodState) int {
+// compareAge sorts the oldest first. Only the oldest counts: admission rejects a second one, but two may be created at the same time.
+func compareAge(a, b *appsv1beta1.PersistentPodState) int {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	}

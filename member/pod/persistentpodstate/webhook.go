@@ -13,7 +13,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // maxWeight is the highest weight of a preferred node affinity, as in Kubernetes 1.36.
@@ -35,11 +35,11 @@ var _ admission.Validator[*appsv1beta1.PersistentPodState] = &Webhook{}
 func (w *Webhook) ValidateCreate(ctx context.Context, pps *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
 	faults := validate(&pps.Spec)
 	if len(faults) == 0 {
-		of, err := w.validateTarget(ctx, pps)
+		more, err := w.validateTarget(ctx, pps)
 		if err != nil {
 			return nil, err
 		}
-		faults = of
+		faults = more
 	}
 	return w.warnings(ctx, pps), admit.Invalid(gvk(), pps.Name, faults)
 }
@@ -61,8 +61,8 @@ func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(ki
 // warnings returns warnings about settings that have no effect.
 func (w *Webhook) warnings(ctx context.Context, pps *appsv1beta1.PersistentPodState) admission.Warnings {
 	if ns := admit.Namespace(ctx, pps); slices.Contains(w.Exempt, ns) {
-		return admission.Warnings{fmt.Sprintf("metadata.namespace: pods of %s are exempt from the pod webhook (podWebhook.exemptNamespaces "+
-			"of the chart): none is recorded or brought back", ns)}
+		return admission.Warnings{fmt.Sprintf("metadata.namespace: pods in %s are exempt from the pod webhook (podWebhook.exemptNamespaces "+
+			"of the chart): none is recorded or restored", ns)}
 	}
 	return nil
 }
@@ -71,23 +71,23 @@ func (w *Webhook) warnings(ctx context.Context, pps *appsv1beta1.PersistentPodSt
 func (w *Webhook) validateTarget(ctx context.Context, pps *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
 	path, ref := field.NewPath("spec", "targetRef"), refOf(pps)
 	ref.Namespace = admit.Namespace(ctx, pps)
-	if of := ref.Kind.GroupKind(); !builtIn(of) {
+	if kind := ref.Kind.GroupKind(); !builtIn(kind) {
 		listed, err := scaletarget.WhiteList(ctx, w.Client, w.Namespace, scaletarget.KeyPersistentPodState)
 		if err != nil {
 			return nil, err
 		}
-		if !allowed(of, listed) {
+		if !allowed(kind, listed) {
 			return field.ErrorList{field.Invalid(path.Child("kind"), ref.Kind.Kind, notListed(ref))}, nil
 		}
 	}
-	all, err := having(ctx, w.Client, ref)
+	all, err := statesWithTarget(ctx, w.Client, ref)
 	if err != nil {
 		return nil, err
 	}
 	for _, other := range all {
 		if other.Name != pps.Name {
 			return field.ErrorList{field.Invalid(path, ref.String(), fmt.Sprintf(
-				"it is the target of %s already, and one workload has one: delete that one, or change its spec", other.Name))}, nil
+				"it is already the target of %s, and a workload can have only one: delete that one, or change its spec", other.Name))}, nil
 		}
 	}
 	return nil, nil
@@ -99,7 +99,7 @@ func validate(s *appsv1beta1.PersistentPodStateSpec) field.ErrorList {
 	var faults field.ErrorList
 	if _, err := schema.ParseGroupVersion(s.TargetRef.APIVersion); err != nil || s.TargetRef.APIVersion == "" {
 		faults = append(faults, field.Invalid(path.Child("targetRef", "apiVersion"), s.TargetRef.APIVersion,
-			"want group and version, such as apps/v1"))
+			"must be a group and version, such as apps/v1"))
 	}
 	if s.TargetRef.Kind == "" {
 		faults = append(faults, field.Required(path.Child("targetRef", "kind"), "name the kind of the workload, such as StatefulSet"))
@@ -110,7 +110,7 @@ func validate(s *appsv1beta1.PersistentPodStateSpec) field.ErrorList {
 	for i, p := range s.PreferredPersistentTopology {
 		if p.Weight < 1 || p.Weight > maxWeight {
 			faults = append(faults, field.Invalid(path.Child("preferredPersistentTopology").Index(i).Child("weight"), p.Weight,
-				fmt.Sprintf("the scheduler knows weights from 1 to %d", maxWeight)))
+				fmt.Sprintf("must be a weight from 1 to %d", maxWeight)))
 		}
 	}
 	return append(faults, validateKeys(s, path)...)
@@ -121,9 +121,9 @@ func validateKeys(s *appsv1beta1.PersistentPodStateSpec, path *field.Path) field
 	var faults field.ErrorList
 	term := func(t *appsv1beta1.NodeTopologyTerm, at *field.Path) {
 		if len(t.Keys) == 0 {
-			faults = append(faults, field.Required(at, "name at least one label of nodes, such as kubernetes.io/hostname"))
+			faults = append(faults, field.Required(at, "name at least one node label, such as kubernetes.io/hostname"))
 		}
-		faults = append(faults, names(t.Keys, func(i int) *field.Path { return at.Index(i) })...)
+		faults = append(faults, validateUnique(t.Keys, func(i int) *field.Path { return at.Index(i) })...)
 	}
 	if t := s.RequiredPersistentTopology; t != nil {
 		term(t, path.Child("requiredPersistentTopology", "keys"))
@@ -132,17 +132,17 @@ func validateKeys(s *appsv1beta1.PersistentPodStateSpec, path *field.Path) field
 		term(&s.PreferredPersistentTopology[i].Preference, path.Child("preferredPersistentTopology").Index(i).Child("preference", "keys"))
 	}
 	at := path.Child("persistentPodAnnotations")
-	return append(faults, names(annotationKeys(s), func(i int) *field.Path { return at.Index(i).Child("key") })...)
+	return append(faults, validateUnique(annotationKeys(s), func(i int) *field.Path { return at.Index(i).Child("key") })...)
 }
 
-// names validates keys. Each may occur only once.
-func names(of []string, at func(int) *field.Path) field.ErrorList {
+// validateUnique validates keys. Each may occur only once.
+func validateUnique(list []string, at func(int) *field.Path) field.ErrorList {
 	var faults field.ErrorList
-	for i, key := range of {
+	for i, key := range list {
 		for _, why := range content.IsLabelKey(key) {
 			faults = append(faults, field.Invalid(at(i), key, why))
 		}
-		if slices.Contains(of[:i], key) {
+		if slices.Contains(list[:i], key) {
 			faults = append(faults, field.Duplicate(at(i), key))
 		}
 	}

@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
-func hook(c client.Reader) *Webhook {
+func newWebhook(c client.Reader) *Webhook {
 	return &Webhook{Client: c, Namespace: "flotilla-system", Exempt: []string{"kube-system", "flotilla-system"}}
 }
 
@@ -37,7 +37,7 @@ func cached(tb testing.TB, objects ...client.Object) client.Client {
 		WithIndex(&appsv1beta1.PersistentPodState{}, targetIndex, targetOf).Build()
 }
 
-func named(name string, pps *appsv1beta1.PersistentPodState) *appsv1beta1.PersistentPodState {
+func withName(name string, pps *appsv1beta1.PersistentPodState) *appsv1beta1.PersistentPodState {
 	pps.Name = name
 	return pps
 }
@@ -52,28 +52,28 @@ func TestTargetsOfNewObjects(t *testing.T) {
 	}{
 		{name: "a StatefulSet of apps.kruise.io", pps: states(advanced(1))},
 		{name: "a StatefulSet of apps", pps: states(native(1))},
-		{name: "one of each group with the same name", known: []client.Object{named("a", states(native(1)))}, pps: named("b", states(advanced(1)))},
+		{name: "a StatefulSet of each group with the same name", known: []client.Object{withName("a", states(native(1)))}, pps: withName("b", states(advanced(1)))},
 		{
-			name: "a second one for the same workload", known: []client.Object{named("a", states(advanced(1)))}, pps: named("b", states(advanced(1))),
-			refused: "it is the target of a already, and one workload has one",
+			name: "a second PersistentPodState for the same workload", known: []client.Object{withName("a", states(advanced(1)))}, pps: withName("b", states(advanced(1))),
+			refused: "it is already the target of a, and a workload can have only one",
 		},
 		{
-			name: "also if it writes another version", known: []client.Object{named("a", states(advanced(1)))},
-			pps: named("b", states(advanced(1), func(s *appsv1beta1.PersistentPodStateSpec) {
+			name: "a second PersistentPodState with another API version", known: []client.Object{withName("a", states(advanced(1)))},
+			pps: withName("b", states(advanced(1), func(s *appsv1beta1.PersistentPodStateSpec) {
 				s.TargetRef.APIVersion = "apps.kruise.io/v1alpha1"
 			})),
-			refused: "it is the target of a already",
+			refused: "it is already the target of a",
 		},
-		{name: "a kind that is not listed", pps: states(advanced(1), games), refused: "is neither StatefulSet of apps or apps.kruise.io nor in the ConfigMap"},
-		{name: "a kind that is listed, in any version", known: []client.Object{listing(gameServers)}, pps: states(advanced(1), games)},
+		{name: "a kind that is not listed", pps: states(advanced(1), games), refused: "is neither a StatefulSet of apps or apps.kruise.io nor listed in ConfigMap"},
+		{name: "a listed kind in any version", known: []client.Object{listing(gameServers)}, pps: states(advanced(1), games)},
 		{
-			name: "a list that can't be read", known: []client.Object{listing("no JSON")}, pps: states(advanced(1), games),
+			name: "a whitelist that can't be read", known: []client.Object{listing("no JSON")}, pps: states(advanced(1), games),
 			refused: "ConfigMap flotilla-system/kruise-configuration: data[PPS_Watch_Custom_Workload_WhiteList]",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			warnings, err := hook(cached(t, tc.known...)).ValidateCreate(webhooktest.Requested[corev1.Pod](t, nil), tc.pps)
+			warnings, err := newWebhook(cached(t, tc.known...)).ValidateCreate(webhooktest.Requested[corev1.Pod](t, nil), tc.pps)
 			require.Empty(t, warnings)
 			if tc.refused == "" {
 				require.NoError(t, err)
@@ -88,10 +88,10 @@ func TestAnExemptNamespaceIsWarnedAbout(t *testing.T) {
 	t.Parallel()
 	pps := states(advanced(1))
 	pps.Namespace = "kube-system"
-	warnings, err := hook(cached(t)).ValidateCreate(t.Context(), pps)
+	warnings, err := newWebhook(cached(t)).ValidateCreate(t.Context(), pps)
 	require.NoError(t, err)
 	require.Len(t, warnings, 1)
-	require.Contains(t, warnings[0], "pods of kube-system are exempt from the pod webhook")
+	require.Contains(t, warnings[0], "pods in kube-system are exempt from the pod webhook")
 }
 
 func TestWhatAnObjectHadBeforeIsAWarning(t *testing.T) {
@@ -99,12 +99,12 @@ func TestWhatAnObjectHadBeforeIsAWarning(t *testing.T) {
 	weightless := func(s *appsv1beta1.PersistentPodStateSpec) {
 		s.PreferredPersistentTopology = []appsv1beta1.PreferredTopologyTerm{{Preference: appsv1beta1.NodeTopologyTerm{Keys: []string{zone}}}}
 	}
-	w := hook(nil)
+	w := newWebhook(nil)
 	warnings, err := w.ValidateUpdate(t.Context(), states(advanced(1), weightless), states(advanced(1), weightless, keepAll))
 	require.NoError(t, err)
 	require.Len(t, warnings, 1)
 	_, err = w.ValidateUpdate(t.Context(), states(advanced(1)), states(advanced(1), weightless))
-	require.ErrorContains(t, err, "the scheduler knows weights from 1 to 100")
+	require.ErrorContains(t, err, "must be a weight from 1 to 100")
 	warnings, err = w.ValidateDelete(t.Context(), states(advanced(1)))
 	require.NoError(t, errors.Join(err))
 	require.Empty(t, warnings)

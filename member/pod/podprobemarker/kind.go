@@ -11,8 +11,8 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // kind is the kind's name.
@@ -30,18 +30,18 @@ func Registration() setup.Kind {
 			if !o.Gates.Enabled(feature.PodProbeMarker) {
 				return nil
 			}
-			return Setup(mgr, Options{Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock})
+			return Setup(mgr, o.Control(name))
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{Client: mgr.GetClient(), Off: !o.Gates.Enabled(feature.PodProbeMarker)}
 			return admit.Register(mgr, admit.Registration[*appsv1alpha1.PodProbeMarker]{Object: &appsv1alpha1.PodProbeMarker{}, Validator: w, Admitted: o.Admitted})
 		},
 		WebhookReads: []client.Object{&appsv1alpha1.PodProbeMarker{}},
-		Pods: func(o setup.Options) []podstep.Step {
-			if o.Gates != nil && !o.Gates.Enabled(feature.PodProbeMarker) { // Without gates the features are listed.
+		Pods: func(o setup.Options) []podwebhook.Step {
+			if o.Gates != nil && !o.Gates.Enabled(feature.PodProbeMarker) { // Without gates, setup only lists the features of steps.
 				return nil
 			}
-			return []podstep.Step{step()}
+			return []podwebhook.Step{step()}
 		},
 	}
 }

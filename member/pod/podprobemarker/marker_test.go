@@ -20,9 +20,9 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -73,7 +73,7 @@ func TestAMarkerOfOpenKruiseIsTakenOver(t *testing.T) {
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}}}
 	got := plan(observed{marker: m, pods: []*corev1.Pod{pod, pod}}, noon)
 	got.status.Conditions = nil
-	require.Equal(t, planned{status: m.Status}, got, "there is nothing to write but its readiness")
+	require.Equal(t, planned{status: m.Status}, got, "only its readiness is written")
 	m.DeletionTimestamp = &metav1.Time{}
 	require.Equal(t, planned{release: true, status: m.Status}, plan(observed{marker: m}, noon))
 }
@@ -87,18 +87,18 @@ func simulated(tb testing.TB) sim.Kind {
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New(kind, p.Clock, 0), Events: &testkit.Events{},
+				Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{}),
 			}, nil
 		},
 		For: &appsv1alpha1.PodProbeMarker{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.Pod{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				if was != nil && is != nil && !podChanged(was, is) {
+			&corev1.Pod{}: func(w *sim.World, before, after client.Object) []reconcile.Request {
+				if before != nil && after != nil && !podChanged(before, after) {
 					return nil
 				}
 				var out []reconcile.Request
 				for _, m := range sim.Cached[*appsv1alpha1.PodProbeMarker](w) {
-					for _, o := range []client.Object{was, is} {
+					for _, o := range []client.Object{before, after} {
 						if o != nil && ownership.Selects(m.Spec.Selector, o) {
 							out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
 						}
@@ -108,7 +108,7 @@ func simulated(tb testing.TB) sim.Kind {
 			},
 		},
 		Actors: sim.Cluster(2),
-		Rules:  []sim.Rule{{Name: "only the finalizer of OpenKruise goes, and only from what is being deleted", Write: keepsFinalizers}},
+		Rules:  []sim.Rule{{Name: "only OpenKruise's finalizer is removed, and only from an object that is being deleted", Write: checkFinalizers}},
 		Summary: func(w *sim.World) string {
 			var out []string
 			for _, m := range sim.All[*appsv1alpha1.PodProbeMarker](w) {
@@ -119,11 +119,11 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-func keepsFinalizers(_ *sim.World, c sim.Change) error {
-	was, ok := c.Before.(*appsv1alpha1.PodProbeMarker)
-	is, stays := c.After.(*appsv1alpha1.PodProbeMarker)
-	if ok && stays && c.ByController() && was.DeletionTimestamp == nil && len(was.Finalizers) != len(is.Finalizers) {
-		return fmt.Errorf("%s changes the finalizers to %v", c.Request, is.Finalizers)
+func checkFinalizers(_ *sim.World, c sim.Change) error {
+	before, ok := c.Before.(*appsv1alpha1.PodProbeMarker)
+	after, stays := c.After.(*appsv1alpha1.PodProbeMarker)
+	if ok && stays && c.ByController() && before.DeletionTimestamp == nil && len(before.Finalizers) != len(after.Finalizers) {
+		return fmt.Errorf("%s changes the finalizers to %v", c.Request, after.Finalizers)
 	}
 	return nil
 }
@@ -131,9 +131,9 @@ func keepsFinalizers(_ *sim.World, c sim.Change) error {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	pod := func(name string) *corev1.Pod {
-		is := testkit.Pod(name).Label("game", "yes").Obj()
-		is.ResourceVersion = ""
-		return is
+		current := testkit.Pod(name).Label("game", "yes").Obj()
+		current.ResourceVersion = ""
+		return current
 	}
 	held := func(m *appsv1alpha1.PodProbeMarker) { m.Finalizers = []string{keys.NodePodProbeCleanup} }
 	do := func(name string, do func(context.Context, client.Client) error) sim.Edit {
@@ -145,7 +145,7 @@ func TestSimulation(t *testing.T) {
 			do("create c", func(ctx context.Context, c client.Client) error { return c.Create(ctx, pod("c")) }),
 			do("delete a", func(ctx context.Context, c client.Client) error { return c.Delete(ctx, pod("a")) }),
 		}},
-		sim.Scenario{Name: "one of OpenKruise is deleted", Objects: append(nodes, marker(held), pod("a")), Edits: []sim.Edit{
+		sim.Scenario{Name: "a PodProbeMarker of OpenKruise is deleted", Objects: append(nodes, marker(held), pod("a")), Edits: []sim.Edit{
 			do("delete", func(ctx context.Context, c client.Client) error { return c.Delete(ctx, marker()) }),
 		}},
 		sim.Scenario{Name: "the spec changes", Objects: append(nodes, marker(), pod("a")), Edits: []sim.Edit{{

@@ -6,8 +6,8 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 )
 
 // planned is the next write.
@@ -26,7 +26,7 @@ func plan(o observed, now time.Time) planned {
 	p := planned{status: appsv1alpha1.PodProbeMarkerStatus{
 		ObservedGeneration: o.marker.Generation,
 		// Probe results, and whether a node has space for a probe, are specific to each pod.
-		Conditions: report.SetReadiness(o.marker.Status.Conditions, report.Ready("the probes are given to the nodes of the pods"), o.marker.Generation, now),
+		Conditions: report.SetReadiness(o.marker.Status.Conditions, report.Ready("the probes are assigned to the nodes of the pods"), o.marker.Generation, now),
 	}}
 	for _, pod := range o.pods {
 		if podprobe.Due(pod) {

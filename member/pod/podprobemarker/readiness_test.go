@@ -18,7 +18,7 @@ func TestKstatusTellsWhetherAPodProbeMarkerIsInForce(t *testing.T) {
 	m := &appsv1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
 	m.Status = plan(observed{marker: m}, at).status
 	require.Equal(t, kstatus.CurrentStatus, testkit.Kstatus(t, m))
-	require.Equal(t, m.Status, plan(observed{marker: m}, at.Add(time.Hour)).status, "it is written once")
+	require.Equal(t, m.Status, plan(observed{marker: m}, at.Add(time.Hour)).status, "the status is written only once")
 	m.Generation++
 	require.Equal(t, kstatus.InProgressStatus, testkit.Kstatus(t, m))
 	m.DeletionTimestamp = &metav1.Time{Time: at}

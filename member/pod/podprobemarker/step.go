@@ -12,17 +12,17 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // step returns the step of the pod webhook.
-func step() podstep.Step {
-	return podstep.Step{
-		Feature: kind, Order: podstep.OrderPodProbeMarker, Gate: feature.PodProbeMarkerOnServerless,
+func step() podwebhook.Step {
+	return podwebhook.Step{
+		Feature: kind, Order: podwebhook.OrderPodProbeMarker, Gate: feature.PodProbeMarkerOnServerless,
 		Object: &appsv1alpha1.PodProbeMarker{}, List: &appsv1alpha1.PodProbeMarkerList{},
-		Observe: func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
+		Observe: func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podwebhook.Facts, error) {
 			all, err := podprobe.ListMarkers(ctx, cache, pod.Namespace)
 			if err != nil {
 				return nil, err
@@ -43,7 +43,7 @@ type serverlessProbe struct {
 	PodConditionType string       `json:"podConditionType,omitempty"`
 }
 
-// Change implements podstep.Facts.
+// Change implements podwebhook.Facts.
 func (f facts) Change(pod *corev1.Pod) string {
 	var probes []serverlessProbe
 	var names []string

@@ -22,8 +22,8 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 )
 
 // off is why PodProbeMarkers are rejected while their feature gate is off.
@@ -44,7 +44,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, m *appsv1alpha1.PodProbeMa
 	if w.Off {
 		return nil, admit.Invalid(gvk(), m.Name, field.ErrorList{field.Forbidden(field.NewPath("spec"), off)})
 	}
-	return slices.Concat(warnings(&m.Spec), w.shared(ctx, m)), admit.Invalid(gvk(), m.Name, validate(&m.Spec))
+	return slices.Concat(warnings(&m.Spec), w.sharedConditions(ctx, m)), admit.Invalid(gvk(), m.Name, validate(&m.Spec))
 }
 
 // ValidateUpdate validates a change. A fault that the old object already has is only a warning, since the object may be older than the rule.
@@ -56,7 +56,8 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, m *appsv1alpha1.PodPr
 		return nil, admit.Invalid(gvk(), m.Name, field.ErrorList{field.Forbidden(field.NewPath("spec"), off)})
 	}
 	fresh, known := admit.Ratchet(validate(&m.Spec), validate(&old.Spec))
-	return slices.Concat(known, admit.NewWarnings(warnings(&m.Spec), warnings(&old.Spec)), w.shared(ctx, m)), admit.Invalid(gvk(), m.Name, fresh)
+	return slices.Concat(known, admit.NewWarnings(warnings(&m.Spec), warnings(&old.Spec)), w.sharedConditions(ctx, m)),
+		admit.Invalid(gvk(), m.Name, fresh)
 }
 
 // ValidateDelete allows every deletion.
@@ -66,8 +67,8 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1alpha1.PodProbeMarker) 
 
 func gvk() schema.GroupVersionKind { return appsv1alpha1.GroupVersion.WithKind(kind) }
 
-// shared warns about conditions that another PodProbeMarker writes to the same pods.
-func (w *Webhook) shared(ctx context.Context, m *appsv1alpha1.PodProbeMarker) admission.Warnings {
+// sharedConditions warns about conditions that another PodProbeMarker writes to the same pods.
+func (w *Webhook) sharedConditions(ctx context.Context, m *appsv1alpha1.PodProbeMarker) admission.Warnings {
 	var list appsv1alpha1.PodProbeMarkerList
 	if w.Client.List(ctx, &list, client.InNamespace(admit.Namespace(ctx, m)), client.UnsafeDisableDeepCopy) != nil {
 		return nil // This is only advice.
@@ -81,7 +82,7 @@ func (w *Webhook) shared(ctx context.Context, m *appsv1alpha1.PodProbeMarker) ad
 				!slices.ContainsFunc(other.Spec.Probes, func(p appsv1alpha1.PodContainerProbe) bool { return p.PodConditionType == t }) {
 				continue
 			}
-			out = append(out, fmt.Sprintf("spec.probes[%d].podConditionType: PodProbeMarker %s has condition %s too: a pod that both select has "+
+			out = append(out, fmt.Sprintf("spec.probes[%d].podConditionType: PodProbeMarker %s also has condition %s: a pod that both select has "+
 				"the result of the older one", i, other.Name, t))
 		}
 	}
@@ -105,13 +106,13 @@ func validate(s *appsv1alpha1.PodProbeMarkerSpec) field.ErrorList {
 	at := path.Child("selector")
 	var faults field.ErrorList
 	if s.Selector == nil || len(s.Selector.MatchLabels)+len(s.Selector.MatchExpressions) == 0 {
-		faults = append(faults, field.Required(at, "it would select every pod of the namespace: give labels"))
+		faults = append(faults, field.Required(at, "it would select every pod in the namespace: specify labels"))
 	} else {
 		faults = metav1validation.ValidateLabelSelector(s.Selector, metav1validation.LabelSelectorValidationOptions{}, at)
 	}
 	at = path.Child("probes")
 	if len(s.Probes) == 0 {
-		faults = append(faults, field.Required(at, "give at least one probe"))
+		faults = append(faults, field.Required(at, "specify at least one probe"))
 	}
 	if len(s.Probes) > podprobe.MaxProbes {
 		faults = append(faults, field.TooMany(at, len(s.Probes), podprobe.MaxProbes))
@@ -123,7 +124,7 @@ func validate(s *appsv1alpha1.PodProbeMarkerSpec) field.ErrorList {
 		case p.Name == "":
 			faults = append(faults, field.Required(at.Child("name"), "give the probe a name"))
 		case strings.Contains(p.Name, "#"):
-			faults = append(faults, field.Invalid(at.Child("name"), p.Name, "it may not contain '#', which separates it from the name of the "+
+			faults = append(faults, field.Invalid(at.Child("name"), p.Name, "must not contain '#', which separates it from the name of the "+
 				"PodProbeMarker in a NodePodProbe: use another character"))
 		case len(p.Name) > validation.DNS1123SubdomainMaxLength:
 			faults = append(faults, field.TooLong(at.Child("name"), "", validation.DNS1123SubdomainMaxLength))
@@ -132,7 +133,7 @@ func validate(s *appsv1alpha1.PodProbeMarkerSpec) field.ErrorList {
 		}
 		names[p.Name] = true
 		if p.ContainerName == "" {
-			faults = append(faults, field.Required(at.Child("containerName"), "name the container that is probed"))
+			faults = append(faults, field.Required(at.Child("containerName"), "name the container to probe"))
 		}
 		faults = append(faults, validateResult(p, conditions, at)...)
 		faults = append(faults, validateProbe(&p.Probe, at.Child("probe"))...)
@@ -146,9 +147,9 @@ func validateResult(p *appsv1alpha1.PodContainerProbe, conditions map[string]boo
 	at := path.Child("podConditionType")
 	switch t := p.PodConditionType; {
 	case t == "" && len(p.MarkerPolicy) == 0:
-		return field.ErrorList{field.Required(at, "the result would be written nowhere: give podConditionType, markerPolicy or both")}
+		return field.ErrorList{field.Required(at, "the result would not be written anywhere: set podConditionType, markerPolicy or both")}
 	case t == "":
-	case taken(t):
+	case isReserved(t):
 		faults = append(faults, field.Invalid(at, t, "Kubernetes or a workload's controller writes this condition: choose another type, as in "+
 			"example.com/idle"))
 	case conditions[t]:
@@ -175,21 +176,21 @@ func validateResult(p *appsv1alpha1.PodContainerProbe, conditions map[string]boo
 		}
 		states[policy.State] = true
 		if len(policy.Labels)+len(policy.Annotations) == 0 {
-			faults = append(faults, field.Required(at.Child("labels"), "the state would change nothing: give labels, annotations or both"))
+			faults = append(faults, field.Required(at.Child("labels"), "the state would change nothing: set labels, annotations or both"))
 		}
 		faults = append(faults, metav1validation.ValidateLabels(policy.Labels, at.Child("labels"))...)
 		faults = append(faults, apivalidation.ValidateAnnotations(policy.Annotations, at.Child("annotations"))...)
-		faults = append(faults, notOwn(policy.Labels, at.Child("labels"))...)
-		faults = append(faults, notOwn(policy.Annotations, at.Child("annotations"))...)
+		faults = append(faults, rejectOwnKeys(policy.Labels, at.Child("labels"))...)
+		faults = append(faults, rejectOwnKeys(policy.Annotations, at.Child("annotations"))...)
 	}
 	return faults
 }
 
-// notOwn rejects keys that controllers act on. The manager writes what a policy says, so a user who may create PodProbeMarkers could
+// rejectOwnKeys rejects keys that controllers act on. The manager writes what a policy says, so a user who may create PodProbeMarkers could
 // otherwise have pods deleted or removed from their budgets without permission to change them.
-func notOwn(of map[string]string, path *field.Path) field.ErrorList {
+func rejectOwnKeys(metadata map[string]string, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
-	for _, key := range slices.Sorted(maps.Keys(of)) {
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		if keys.Own(key) {
 			faults = append(faults, field.Invalid(path, key, "controllers act on this key: choose one of your own, as in example.com/idle, or set "+
 				"this one as a user who may change pods"))
@@ -198,8 +199,8 @@ func notOwn(of map[string]string, path *field.Path) field.ErrorList {
 	return faults
 }
 
-// taken reports whether another component writes a pod condition.
-func taken(t string) bool {
+// isReserved reports whether another component writes a pod condition.
+func isReserved(t string) bool {
 	return slices.Contains([]string{
 		string(corev1.PodScheduled), string(corev1.PodInitialized), string(corev1.PodReady), string(corev1.ContainersReady),
 		string(corev1.DisruptionTarget), string(corev1.PodReadyToStartContainers), string(corev1.PodResizePending), string(corev1.PodResizeInProgress),
@@ -211,17 +212,17 @@ func taken(t string) bool {
 func validateProbe(p *corev1.Probe, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	if n := p.Size(); n > podprobe.MaxProbe {
-		faults = append(faults, field.Invalid(path, fmt.Sprintf("%d bytes", n), fmt.Sprintf("a probe may take %d bytes, because all pods of a node "+
-			"share one object: put the command into a script of the image or of a ConfigMap", podprobe.MaxProbe)))
+		faults = append(faults, field.Invalid(path, fmt.Sprintf("%d bytes", n), fmt.Sprintf("a probe may take at most %d bytes, because all pods of a node "+
+			"share one object: put the command into a script in the image or in a ConfigMap", podprobe.MaxProbe)))
 	}
 	if most := int32(podprobe.MaxTimeout.Seconds()); p.TimeoutSeconds > most {
-		faults = append(faults, field.Invalid(path.Child("timeoutSeconds"), p.TimeoutSeconds, fmt.Sprintf("an attempt takes at most %d seconds: give that or less", most)))
+		faults = append(faults, field.Invalid(path.Child("timeoutSeconds"), p.TimeoutSeconds, fmt.Sprintf("an attempt may take at most %d seconds", most)))
 	}
 	handlers := 0
 	if p.Exec != nil {
 		handlers++
 		if len(p.Exec.Command) == 0 {
-			faults = append(faults, field.Required(path.Child("exec", "command"), "give the command and its arguments"))
+			faults = append(faults, field.Required(path.Child("exec", "command"), "specify the command and its arguments"))
 		}
 	}
 	if h := p.HTTPGet; h != nil {
@@ -232,14 +233,14 @@ func validateProbe(p *corev1.Probe, path *field.Path) field.ErrorList {
 		handlers++
 		at := path.Child("tcpSocket")
 		faults = append(faults, validatePort(s.Port, at.Child("port"))...)
-		faults = append(faults, noHost(s.Host, at.Child("host"))...)
+		faults = append(faults, rejectHost(s.Host, at.Child("host"))...)
 	}
 	if g := p.GRPC; g != nil {
 		handlers++
 		faults = append(faults, validatePort(intstr.FromInt32(g.Port), path.Child("grpc", "port"))...)
 	}
 	if handlers != 1 {
-		faults = append(faults, field.Invalid(path, handlers, "give one of exec, httpGet, tcpSocket and grpc"))
+		faults = append(faults, field.Invalid(path, handlers, "specify one of exec, httpGet, tcpSocket and grpc"))
 	}
 	for _, n := range []struct {
 		name  string
@@ -252,7 +253,7 @@ func validateProbe(p *corev1.Probe, path *field.Path) field.ErrorList {
 		{"failureThreshold", p.FailureThreshold},
 	} {
 		if n.value < 0 {
-			faults = append(faults, field.Invalid(path.Child(n.name), n.value, "it is negative: give 1 or more, or leave it out for 1"))
+			faults = append(faults, field.Invalid(path.Child(n.name), n.value, "must not be negative: set 1 or more, or leave it unset for 1"))
 		}
 	}
 	return faults
@@ -261,10 +262,10 @@ func validateProbe(p *corev1.Probe, path *field.Path) field.ErrorList {
 func validateHTTP(h *corev1.HTTPGetAction, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	if h.Path == "" {
-		faults = append(faults, field.Required(path.Child("path"), "give the path, as in /healthz"))
+		faults = append(faults, field.Required(path.Child("path"), "specify the path, as in /healthz"))
 	}
 	faults = append(faults, validatePort(h.Port, path.Child("port"))...)
-	faults = append(faults, noHost(h.Host, path.Child("host"))...)
+	faults = append(faults, rejectHost(h.Host, path.Child("host"))...)
 	if s := h.Scheme; s != "" && s != corev1.URISchemeHTTP && s != corev1.URISchemeHTTPS {
 		faults = append(faults, field.NotSupported(path.Child("scheme"), s, []corev1.URIScheme{corev1.URISchemeHTTP, corev1.URISchemeHTTPS}))
 	}
@@ -276,8 +277,8 @@ func validateHTTP(h *corev1.HTTPGetAction, path *field.Path) field.ErrorList {
 	return faults
 }
 
-// noHost rejects a host. With one, a user who may create PodProbeMarkers could make nodes send requests anywhere.
-func noHost(host string, path *field.Path) field.ErrorList {
+// rejectHost rejects a host. With one, a user who may create PodProbeMarkers could make nodes send requests anywhere.
+func rejectHost(host string, path *field.Path) field.ErrorList {
 	if host == "" {
 		return nil
 	}

@@ -27,22 +27,22 @@ func webhook(have ...client.Object) *Webhook {
 
 func TestValidation(t *testing.T) {
 	t.Parallel()
-	type of = appsv1alpha1.PodContainerProbe
-	probe := func(change func(*of)) func(*appsv1alpha1.PodProbeMarker) {
+	type containerProbe = appsv1alpha1.PodContainerProbe
+	probe := func(change func(*containerProbe)) func(*appsv1alpha1.PodProbeMarker) {
 		return func(m *appsv1alpha1.PodProbeMarker) { change(&m.Spec.Probes[0]) }
 	}
 	get := func(change func(*corev1.HTTPGetAction)) func(*appsv1alpha1.PodProbeMarker) {
-		return probe(func(p *of) {
+		return probe(func(p *containerProbe) {
 			h := &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(80)}
 			change(h)
 			p.Probe.ProbeHandler = corev1.ProbeHandler{HTTPGet: h}
 		})
 	}
 	handler := func(h corev1.ProbeHandler) func(*appsv1alpha1.PodProbeMarker) {
-		return probe(func(p *of) { p.Probe.ProbeHandler = h })
+		return probe(func(p *containerProbe) { p.Probe.ProbeHandler = h })
 	}
 	policies := func(all ...appsv1alpha1.ProbeMarkerPolicy) func(*appsv1alpha1.PodProbeMarker) {
-		return probe(func(p *of) { p.MarkerPolicy = all })
+		return probe(func(p *containerProbe) { p.MarkerPolicy = all })
 	}
 	yes := map[string]string{"idle": "yes"}
 	const name = "spec.probes[0]."
@@ -51,59 +51,59 @@ func TestValidation(t *testing.T) {
 		change func(*appsv1alpha1.PodProbeMarker)
 		want   string
 	}{
-		{"a plain one is accepted", func(*appsv1alpha1.PodProbeMarker) {}, ""},
-		{"a scheme is HTTP if there is none", get(func(*corev1.HTTPGetAction) {}), ""},
+		{"a minimal PodProbeMarker is accepted", func(*appsv1alpha1.PodProbeMarker) {}, ""},
+		{"the scheme defaults to HTTP", get(func(*corev1.HTTPGetAction) {}), ""},
 		{"a port may have a name", get(func(h *corev1.HTTPGetAction) { h.Port = intstr.FromString("admin") }), ""},
 		{"gRPC is accepted", handler(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 80}}), ""},
 		{"TCP is accepted", handler(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}), ""},
-		{"labels without a condition are accepted", probe(func(p *of) {
+		{"labels without a condition are accepted", probe(func(p *containerProbe) {
 			p.PodConditionType, p.MarkerPolicy = "", []appsv1alpha1.ProbeMarkerPolicy{{State: appsv1alpha1.ProbeFailed, Labels: yes}}
 		}), ""},
-		{"a name may be that of a condition of Kubernetes", probe(func(p *of) { p.Name = "Ready" }), ""},
+		{"a name may equal a condition type of Kubernetes", probe(func(p *containerProbe) { p.Name = "Ready" }), ""},
 		{"a selector may not be empty", func(m *appsv1alpha1.PodProbeMarker) { m.Spec.Selector = &metav1.LabelSelector{} }, "spec.selector: Required value: it would select every pod"},
-		{"nor be missing", func(m *appsv1alpha1.PodProbeMarker) { m.Spec.Selector = nil }, "spec.selector: Required value"},
-		{"nor be invalid", func(m *appsv1alpha1.PodProbeMarker) { m.Spec.Selector.MatchLabels["a b"] = "c" }, "spec.selector.matchLabels"},
-		{"there is a probe", func(m *appsv1alpha1.PodProbeMarker) { m.Spec.Probes = nil }, "spec.probes: Required value: give at least one probe"},
-		{"it has a name", probe(func(p *of) { p.Name = "" }), name + "name: Required value"},
-		{"without the separator", probe(func(p *of) { p.Name = "a#b" }), name + `name: Invalid value: "a#b": it may not contain '#'`},
-		{"which no other one has", func(m *appsv1alpha1.PodProbeMarker) {
+		{"a selector may not be missing", func(m *appsv1alpha1.PodProbeMarker) { m.Spec.Selector = nil }, "spec.selector: Required value"},
+		{"a selector may not be invalid", func(m *appsv1alpha1.PodProbeMarker) { m.Spec.Selector.MatchLabels["a b"] = "c" }, "spec.selector.matchLabels"},
+		{"a probe is required", func(m *appsv1alpha1.PodProbeMarker) { m.Spec.Probes = nil }, "spec.probes: Required value: specify at least one probe"},
+		{"a name is required", probe(func(p *containerProbe) { p.Name = "" }), name + "name: Required value"},
+		{"a name must not contain the separator", probe(func(p *containerProbe) { p.Name = "a#b" }), name + `name: Invalid value: "a#b": must not contain '#'`},
+		{"a name must be unique", func(m *appsv1alpha1.PodProbeMarker) {
 			m.Spec.Probes = append(m.Spec.Probes, m.Spec.Probes[0])
 			m.Spec.Probes[1].PodConditionType = "example.com/other"
 		}, `spec.probes[1].name: Duplicate value: "idle"`},
-		{"a container", probe(func(p *of) { p.ContainerName = "" }), name + "containerName: Required value"},
-		{"a result that goes nowhere is refused", probe(func(p *of) { p.PodConditionType = "" }), name + "podConditionType: Required value: the result would be written nowhere"},
-		{"a condition of Kubernetes is refused", probe(func(p *of) { p.PodConditionType = "Ready" }), name + `podConditionType: Invalid value: "Ready": Kubernetes or`},
-		{"a condition of workloads is refused", probe(func(p *of) { p.PodConditionType = "InPlaceUpdateReady" }), name + "podConditionType: Invalid value"},
-		{"all of them", probe(func(p *of) { p.PodConditionType = keys.KruisePodReady }), name + "podConditionType: Invalid value"},
-		{"also those of SidecarSets", probe(func(p *of) { p.PodConditionType = keys.SidecarSetUpgradable }), name + `podConditionType: Invalid value: "SidecarSetUpgradable": Kubernetes or`},
-		{"a condition is a name", probe(func(p *of) { p.PodConditionType = "a b" }), name + `podConditionType: Invalid value: "a b"`},
-		{"a condition is there once", func(m *appsv1alpha1.PodProbeMarker) {
+		{"a container is required", probe(func(p *containerProbe) { p.ContainerName = "" }), name + "containerName: Required value"},
+		{"a probe without a use for its result is refused", probe(func(p *containerProbe) { p.PodConditionType = "" }), name + "podConditionType: Required value: the result would not be written anywhere"},
+		{"a condition of Kubernetes is refused", probe(func(p *containerProbe) { p.PodConditionType = "Ready" }), name + `podConditionType: Invalid value: "Ready": Kubernetes or`},
+		{"a condition of workloads is refused", probe(func(p *containerProbe) { p.PodConditionType = "InPlaceUpdateReady" }), name + "podConditionType: Invalid value"},
+		{"all condition types of workloads are refused", probe(func(p *containerProbe) { p.PodConditionType = keys.KruisePodReady }), name + "podConditionType: Invalid value"},
+		{"condition types of SidecarSets are refused", probe(func(p *containerProbe) { p.PodConditionType = keys.SidecarSetUpgradable }), name + `podConditionType: Invalid value: "SidecarSetUpgradable": Kubernetes or`},
+		{"a condition type must be a qualified name", probe(func(p *containerProbe) { p.PodConditionType = "a b" }), name + `podConditionType: Invalid value: "a b"`},
+		{"a condition type must be unique", func(m *appsv1alpha1.PodProbeMarker) {
 			m.Spec.Probes = append(m.Spec.Probes, m.Spec.Probes[0])
 			m.Spec.Probes[1].Name = "other"
 		}, `spec.probes[1].podConditionType: Duplicate value: "example.com/idle"`},
-		{"a policy is for a result", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Unknown", Labels: yes}), name + `markerPolicy[0].state: Unsupported value: "Unknown"`},
-		{"one for each", policies(
+		{"a policy needs a valid state", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Unknown", Labels: yes}), name + `markerPolicy[0].state: Unsupported value: "Unknown"`},
+		{"a state may have only one policy", policies(
 			appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Labels: yes}, appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Labels: yes},
 		), name + `markerPolicy[1].state: Duplicate value: "Failed"`},
-		{"a policy does something", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed"}), name + "markerPolicy[0].labels: Required value"},
-		{"labels are labels", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Labels: map[string]string{"a": "b c"}}), name + "markerPolicy[0].labels: Invalid value"},
-		{"annotations have names", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Annotations: map[string]string{"a b": ""}}), name + `markerPolicy[0].annotations: Invalid value: "a b": name part must consist of alphanumeric characters`},
-		{"also in upper case", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Annotations: map[string]string{"Example.com/A": ""}}), ""},
-		{"and fit into a pod", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Annotations: map[string]string{"a": strings.Repeat("a", 256<<10)}}), name + "markerPolicy[0].annotations: Too long: may not be more than 262144 bytes"},
-		{"a probe has a handler", handler(corev1.ProbeHandler{}), name + "probe: Invalid value: 0: give one of exec, httpGet, tcpSocket and grpc"},
-		{"and not two", handler(corev1.ProbeHandler{
+		{"a policy must set something", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed"}), name + "markerPolicy[0].labels: Required value"},
+		{"labels must be valid", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Labels: map[string]string{"a": "b c"}}), name + "markerPolicy[0].labels: Invalid value"},
+		{"annotation keys must be valid", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Annotations: map[string]string{"a b": ""}}), name + `markerPolicy[0].annotations: Invalid value: "a b": name part must consist of alphanumeric characters`},
+		{"annotation keys in upper case must be valid", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Annotations: map[string]string{"Example.com/A": ""}}), ""},
+		{"annotations must not be too large", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Annotations: map[string]string{"a": strings.Repeat("a", 256<<10)}}), name + "markerPolicy[0].annotations: Too long: may not be more than 262144 bytes"},
+		{"a probe needs a handler", handler(corev1.ProbeHandler{}), name + "probe: Invalid value: 0: specify one of exec, httpGet, tcpSocket and grpc"},
+		{"a probe may not have two handlers", handler(corev1.ProbeHandler{
 			Exec: &corev1.ExecAction{Command: []string{"a"}}, GRPC: &corev1.GRPCAction{Port: 80},
 		}), name + "probe: Invalid value: 2"},
-		{"a command is not empty", handler(corev1.ProbeHandler{Exec: &corev1.ExecAction{}}), name + "probe.exec.command: Required value"},
-		{"a request has a path", get(func(h *corev1.HTTPGetAction) { h.Path = "" }), name + "probe.httpGet.path: Required value"},
-		{"it goes to the pod", get(func(h *corev1.HTTPGetAction) { h.Host = "example.com" }), name + `probe.httpGet.host: Invalid value: "example.com": the probe goes to the pod's own`},
-		{"by HTTP or HTTPS", get(func(h *corev1.HTTPGetAction) { h.Scheme = "FTP" }), name + `probe.httpGet.scheme: Unsupported value: "FTP"`},
-		{"with headers that are some", get(func(h *corev1.HTTPGetAction) { h.HTTPHeaders = []corev1.HTTPHeader{{Name: "a b"}} }), name + "probe.httpGet.httpHeaders[0].name: Invalid value"},
-		{"to a port", get(func(h *corev1.HTTPGetAction) { h.Port = intstr.FromInt32(0) }), name + "probe.httpGet.port: Invalid value: 0"},
-		{"or its name", get(func(h *corev1.HTTPGetAction) { h.Port = intstr.FromString("A B") }), name + "probe.httpGet.port: Invalid value"},
-		{"a connection goes to the pod", handler(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: "h", Port: intstr.FromInt32(1)}}), name + "probe.tcpSocket.host: Invalid value"},
-		{"gRPC has a port", handler(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}), name + "probe.grpc.port: Invalid value: 0"},
-		{"a period is not negative", probe(func(p *of) { p.Probe.PeriodSeconds = -1 }), name + "probe.periodSeconds: Invalid value: -1: it is negative: give 1 or more"},
+		{"a command must not be empty", handler(corev1.ProbeHandler{Exec: &corev1.ExecAction{}}), name + "probe.exec.command: Required value"},
+		{"a request needs a path", get(func(h *corev1.HTTPGetAction) { h.Path = "" }), name + "probe.httpGet.path: Required value"},
+		{"a request may not have a host", get(func(h *corev1.HTTPGetAction) { h.Host = "example.com" }), name + `probe.httpGet.host: Invalid value: "example.com": the probe goes to the pod's own`},
+		{"a request must be HTTP or HTTPS", get(func(h *corev1.HTTPGetAction) { h.Scheme = "FTP" }), name + `probe.httpGet.scheme: Unsupported value: "FTP"`},
+		{"request headers must be valid", get(func(h *corev1.HTTPGetAction) { h.HTTPHeaders = []corev1.HTTPHeader{{Name: "a b"}} }), name + "probe.httpGet.httpHeaders[0].name: Invalid value"},
+		{"a request needs a valid port", get(func(h *corev1.HTTPGetAction) { h.Port = intstr.FromInt32(0) }), name + "probe.httpGet.port: Invalid value: 0"},
+		{"a port name must be valid", get(func(h *corev1.HTTPGetAction) { h.Port = intstr.FromString("A B") }), name + "probe.httpGet.port: Invalid value"},
+		{"a connection may not have a host", handler(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: "h", Port: intstr.FromInt32(1)}}), name + "probe.tcpSocket.host: Invalid value"},
+		{"gRPC needs a valid port", handler(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}), name + "probe.grpc.port: Invalid value: 0"},
+		{"a period must not be negative", probe(func(p *containerProbe) { p.Probe.PeriodSeconds = -1 }), name + "probe.periodSeconds: Invalid value: -1: must not be negative: set 1 or more"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -137,11 +137,11 @@ func TestAttack25MarkersWriteNoKeyThatControllersActOn(t *testing.T) {
 				_, err := webhook().ValidateCreate(t.Context(), m)
 				require.ErrorContains(t, err, want)
 				_, err = webhook().ValidateUpdate(t.Context(), marker(), m)
-				require.ErrorContains(t, err, want, "it comes later")
+				require.ErrorContains(t, err, want, "a fault added later is refused")
 				next := m.DeepCopy()
 				next.Spec.Probes[0].Probe.PeriodSeconds = 5
 				warnings, err := webhook().ValidateUpdate(t.Context(), m, next)
-				require.NoError(t, err, "it was so before")
+				require.NoError(t, err, "a fault of the stored object is only a warning")
 				require.Len(t, warnings, 1)
 			}
 		}
@@ -162,11 +162,11 @@ func TestAttack24ProbesAreBounded(t *testing.T) {
 				m.Spec.Probes = append(m.Spec.Probes, p)
 			}
 		},
-		"spec.probes[0].probe: Invalid value: \"716822 bytes\": a probe may take 8192 bytes": func(m *appsv1alpha1.PodProbeMarker) {
+		"spec.probes[0].probe: Invalid value: \"716822 bytes\": a probe may take at most 8192 bytes": func(m *appsv1alpha1.PodProbeMarker) {
 			m.Spec.Probes[0].Probe.Exec.Command = []string{strings.Repeat("x", 700<<10)}
 		},
 		"spec.probes[0].name: Too long": func(m *appsv1alpha1.PodProbeMarker) { m.Spec.Probes[0].Name = strings.Repeat("x", 254) },
-		"spec.probes[0].probe.timeoutSeconds: Invalid value: 61: an attempt takes at most 60 seconds": func(m *appsv1alpha1.PodProbeMarker) {
+		"spec.probes[0].probe.timeoutSeconds: Invalid value: 61: an attempt may take at most 60 seconds": func(m *appsv1alpha1.PodProbeMarker) {
 			m.Spec.Probes[0].Probe.TimeoutSeconds = 61
 		},
 	} {
@@ -176,7 +176,7 @@ func TestAttack24ProbesAreBounded(t *testing.T) {
 		next := m.DeepCopy()
 		next.Spec.Probes[0].Probe.PeriodSeconds = 5
 		warnings, err := webhook().ValidateUpdate(t.Context(), m, next)
-		require.NoError(t, err, "it was so before")
+		require.NoError(t, err, "a fault of the stored object is only a warning")
 		require.NotEmpty(t, warnings)
 	}
 }
@@ -187,7 +187,7 @@ func TestUpdates(t *testing.T) {
 	next := old.DeepCopy()
 	next.Spec.Probes[0].Probe.PeriodSeconds = 5
 	warnings, err := webhook().ValidateUpdate(t.Context(), old, next)
-	require.NoError(t, err, "it was so before")
+	require.NoError(t, err, "a fault of the stored object is only a warning")
 	require.Len(t, warnings, 1)
 	next.Spec.Probes[0].ContainerName = ""
 	_, err = webhook().ValidateUpdate(t.Context(), old, next)
@@ -197,7 +197,7 @@ func TestUpdates(t *testing.T) {
 	require.ErrorContains(t, err, "set PodProbeMarkerGate=true")
 	next.DeletionTimestamp = &metav1.Time{}
 	_, err = off.ValidateUpdate(t.Context(), old, next)
-	require.NoError(t, err, "a finalizer goes")
+	require.NoError(t, err, "a finalizer may be removed")
 	_, err = off.ValidateCreate(t.Context(), old)
 	require.ErrorContains(t, err, "spec: Forbidden: no controller runs for it")
 	_, err = off.ValidateDelete(t.Context(), old)
@@ -215,7 +215,7 @@ func TestWarnings(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"spec.probes[0].probe.terminationGracePeriodSeconds: it has no effect, because no container is stopped: remove it",
-		"spec.probes[0].podConditionType: PodProbeMarker other has condition example.com/idle too: a pod that both select has the result of the older one",
+		"spec.probes[0].podConditionType: PodProbeMarker other also has condition example.com/idle: a pod that both select has the result of the older one",
 	}, []string(warnings))
 }
 

@@ -4,12 +4,11 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // fieldOwner is the name under which the controller writes.
@@ -19,7 +18,7 @@ const fieldOwner = client.FieldOwner("flotilla-podunavailablebudget")
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) error {
 	patches := make([]podcontrol.Patch, 0, len(p.unnamed))
 	for _, pod := range p.unnamed {
-		patch, err := naming(pod, o.budget.Name)
+		patch, err := budgetPatch(pod, o.budget.Name)
 		if err != nil {
 			return err
 		}
@@ -29,9 +28,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) error {
 	return w.Patch(ctx, o.budget.UID, patches).Err
 }
 
-func naming(pod *corev1.Pod, budget string) (podcontrol.Patch, error) {
+func budgetPatch(pod *corev1.Pod, budget string) (podcontrol.Patch, error) {
 	b := podpatch.New(pod)
 	b.Metadata.Annotations = map[string]*string{keys.RelatedPub: &budget, keys.RelatedPubOld: &budget}
 	patch, err := b.Patch(pod, "")
-	return podcontrol.Patch{Object: pod, Type: types.StrategicMergePatchType, Data: patch.Data}, err
+	return podcontrol.Patch{Object: pod, Patch: patch}, err
 }

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,15 +25,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	notes "github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/gather"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 // +kubebuilder:rbac:groups=policy.kruise.io,resources=podunavailablebudgets,verbs=get;list;watch
@@ -51,34 +46,15 @@ import (
 
 // Options tune the controller.
 type Options struct {
-	// Workers is how many budgets are reconciled at once; 0 means 3.
-	Workers int
-	// Parallel is how many writes to pods run at once for one budget; 0 means podcontrol.Parallel.
-	Parallel int
-	// ExpectationTimeout is how long to wait for the cache to show our writes; 0 means expect.DefaultTimeout.
-	ExpectationTimeout time.Duration
-	// Clock is required.
-	Clock clock.PassiveClock
+	control.Options
 }
 
 // Reconciler reconciles PodUnavailableBudgets.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads from the apiserver.
-	Client client.Client
-	Live   client.Reader
-	// Clock is the clock.
-	Clock clock.PassiveClock
-	// Expect holds what the cache must show.
-	Expect *expect.Store
-	// Events sends events.
-	Events notes.Recorder
-	// Parallel is as in Options.
-	Parallel int
-	// Watch has changes of a kind that the cache does not have wake the budgets of its objects. It may be called again and again.
-	Watch func(schema.GroupVersionKind)
+	*control.Controller
 
-	pending  gather.Events
-	throttle report.Throttle
+	// Watch starts a watch on a kind that the cache doesn't have; its events enqueue the budgets of its objects. It may be called repeatedly.
+	Watch func(schema.GroupVersionKind)
 }
 
 // Setup adds the controller to mgr.
@@ -89,17 +65,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := indexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
-		Parallel: o.Parallel,
-		Events:   notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))),
-	}
+	r := &Reconciler{Controller: control.New(mgr, kind, fieldOwner, o.Options)}
 	changed := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return workloadChanged(e.ObjectOld, e.ObjectNew) }}
 	forWorkload := handler.EnqueueRequestsFromMapFunc(r.forWorkload)
-	b := ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(kind)).
+	b := control.NewBuilder(mgr, kind, o.Workers).
 		For(&policyv1beta1.PodUnavailableBudget{}).
-		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock),
+		Watches(&corev1.Pod{}, r.Gather(handler.EnqueueRequestsFromMapFunc(r.forPod)),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 				return podChanged(e.ObjectOld, e.ObjectNew, o.Clock.Now())
 			}}))
@@ -109,7 +80,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	} {
 		b.Watches(w, forWorkload, builder.WithPredicates(changed))
 	}
-	c, err := b.WatchesMetadata(replicaSets(), forWorkload, builder.WithPredicates(changed)).WithOptions(podcontrol.Queue(o.Workers)).Build(r)
+	c, err := b.WatchesMetadata(replicaSets(), forWorkload, builder.WithPredicates(changed)).Build(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of %s: %w", kind, err)
 	}
@@ -123,7 +94,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}
 		watched.Insert(kind)
 		if err := c.Watch(source.Kind(mgr.GetCache(), scaletarget.Empty(kind), forWorkload, changed)); err != nil {
-			mgr.GetLogger().Error(err, "Could not watch a kind of workloads", "kind", kind.String())
+			mgr.GetLogger().Error(err, "Could not watch a kind of workload", "kind", kind.String())
 		}
 	}
 	return nil
@@ -131,61 +102,59 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 // Reconcile counts the pods of one budget.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	now := r.Clock.Now()
-	o, err := r.observe(ctx, req.NamespacedName, now)
-	if errors.Is(err, expect.ErrGone) {
-		r.throttle.Forget(req.NamespacedName)
-		r.pending.Forget(req.NamespacedName)
-	}
-	if err != nil {
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
-	}
 	began := r.Clock.Now()
-	p := plan(o, now)
-	planned := r.Clock.Now()
-	measure.PlanSeconds.Observe(planned.Sub(began).Seconds())
-	r.pending.Took(req.NamespacedName, planned.Sub(now), planned)
+	o, err := r.observe(ctx, req.NamespacedName, began)
+	if err != nil {
+		return r.NotPlanned(ctx, measure, req, began, err)
+	}
+	planning := r.Clock.Now()
+	p := plan(o, began) // As of the time at which grants were read.
+	r.Planned(measure, req, began, planning)
 	count(p)
-	s, events := status(o, p, planned)
-	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	mayWait := len(events) == 0 && judgesAlike(&o.budget.Status, &s)
-	later, err := r.throttle.Write(ctx, w, o.budget, o.budget.Status, s, mayWait, planned, events)
-	return w.Result(o.budget, report.Sooner(p.recheck, later), errors.Join(err, r.apply(ctx, o, p), p.fault))
+	s, events := status(o, p, began)
+	outcome := control.Outcome{
+		Object: o.budget, Was: o.budget.Status, Is: s, MayWait: len(events) == 0 && judgesAlike(&o.budget.Status, &s), Events: events, Err: p.fault,
+	}
+	_, later, err := r.Write(ctx, outcome) // Before the pods are written, which takes longer: the webhook judges by the status.
+	outcome.Recheck = timing.Sooner(p.recheck, later)
+	return r.Result(outcome, errors.Join(err, r.apply(ctx, o, p)))
 }
 
-// workloadChanged reports whether an update of a workload matters: its status does not, but that of a DaemonSet, which tells how many
-// nodes should run it. Metadata do not show it.
-func workloadChanged(was, is client.Object) bool {
-	switch is := is.(type) {
+// workloadChanged reports whether an update of a workload matters. A status matters only for a DaemonSet, where it has the number of nodes that
+// should run the pod. PartialObjectMetadata doesn't contain it, so any change matters there.
+func workloadChanged(old, updated client.Object) bool {
+	switch updated := updated.(type) {
 	case *appsv1beta1.DaemonSet:
-		if before, ok := was.(*appsv1beta1.DaemonSet); ok && before.Status.DesiredNumberScheduled != is.Status.DesiredNumberScheduled {
+		if before, ok := old.(*appsv1beta1.DaemonSet); ok && before.Status.DesiredNumberScheduled != updated.Status.DesiredNumberScheduled {
 			return true
 		}
 	case *metav1.PartialObjectMetadata:
-		if sameKind(daemonSet)(is.GroupVersionKind()) {
-			return was.GetResourceVersion() != is.GetResourceVersion()
+		if sameKind(daemonSet)(updated.GroupVersionKind()) {
+			return old.GetResourceVersion() != updated.GetResourceVersion()
 		}
 	}
-	return was.GetGeneration() != is.GetGeneration() || (was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil) ||
-		was.GetUID() != is.GetUID() || !maps.Equal(was.GetAnnotations(), is.GetAnnotations())
+	return old.GetGeneration() != updated.GetGeneration() || (old.GetDeletionTimestamp() == nil) != (updated.GetDeletionTimestamp() == nil) ||
+		old.GetUID() != updated.GetUID() || !maps.Equal(old.GetAnnotations(), updated.GetAnnotations())
 }
 
 // podChanged reports whether an update of a pod matters: whether it is available, which containers run, what selects it, and its budget's
 // name.
 func podChanged(before, after client.Object, now time.Time) bool {
-	was, wasPod := before.(*corev1.Pod)
-	is, isPod := after.(*corev1.Pod)
+	oldPod, wasPod := before.(*corev1.Pod)
+	newPod, isPod := after.(*corev1.Pod)
 	if !wasPod || !isPod {
 		return true
 	}
-	served, _ := available(was, now)
-	serves, _ := available(is, now)
-	return was.UID != is.UID || (was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || was.Status.Phase != is.Status.Phase ||
-		served != serves || inplace.Unseen(was) != inplace.Unseen(is) || !slices.Equal(running(was), running(is)) || !maps.Equal(was.Labels, is.Labels) || named(was) != named(is)
+	served, _ := available(oldPod, now)
+	serves, _ := available(newPod, now)
+	return oldPod.UID != newPod.UID || (oldPod.DeletionTimestamp == nil) != (newPod.DeletionTimestamp == nil) ||
+		oldPod.Status.Phase != newPod.Status.Phase || served != serves || inplace.Unobserved(oldPod) != inplace.Unobserved(newPod) ||
+		!slices.Equal(runningContainers(oldPod), runningContainers(newPod)) || !maps.Equal(oldPod.Labels, newPod.Labels) ||
+		budgetName(oldPod) != budgetName(newPod)
 }
 
-// running are the IDs of the containers that run in a pod: when they change, the kubelet may have acted on an update.
-func running(pod *corev1.Pod) []string {
+// runningContainers are the IDs of the containers that run in a pod: when they change, the kubelet may have acted on an update.
+func runningContainers(pod *corev1.Pod) []string {
 	var out []string
 	for _, c := range inplace.Containers(pod) {
 		if st := inplace.Status(pod, c.Name); st != nil && st.State.Running != nil {
@@ -201,7 +170,7 @@ func (r *Reconciler) forPod(ctx context.Context, o client.Object) []ctrl.Request
 	if !ok {
 		return nil
 	}
-	all, err := protecting(ctx, r.Client, pod)
+	all, err := protectingBudgets(ctx, r.Client, pod)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Could not list the budgets of a pod", "pod", pod.Name)
 		return nil
@@ -213,12 +182,12 @@ func (r *Reconciler) forPod(ctx context.Context, o client.Object) []ctrl.Request
 	return out
 }
 
-// forWorkload returns the budgets whose pods a workload may have: those of the namespace that have a selector, and those that have it
-// or what controls it as their target.
+// forWorkload returns the budgets whose pods a workload may have: those in the namespace that have a selector, and those whose target is the workload
+// or what controls it.
 func (r *Reconciler) forWorkload(ctx context.Context, w client.Object) []ctrl.Request {
 	gvk, err := r.Client.GroupVersionKindFor(w)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not tell the kind of a workload")
+		ctrl.LoggerFrom(ctx).Error(err, "Could not determine the kind of a workload")
 		return nil
 	}
 	above, err := chain(ctx, r.Client, w)

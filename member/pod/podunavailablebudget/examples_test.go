@@ -15,6 +15,6 @@ func TestExamples(t *testing.T) {
 	webhooktest.Examples(t, examples, "podunavailablebudget", []string{"two-targets", "no-target", "two-numbers", "no-number", "unknown-operation", "total-of-0"},
 		func(t *testing.T, text []byte) ([]string, error) {
 			t.Helper()
-			return hook(apiserver(t)).ValidateCreate(t.Context(), webhooktest.Read(t, text, policyv1alpha1.PodUnavailableBudgetToHub))
+			return newWebhook(apiserver(t)).ValidateCreate(t.Context(), webhooktest.Read(t, text, policyv1alpha1.PodUnavailableBudgetToHub))
 		})
 }

@@ -12,28 +12,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/groupwrite"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/groupwrite"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
-// guard returns the podguard.Guard that checks requests against budgets.
-func guard(clk clock.PassiveClock) podguard.Guard {
-	return podguard.Guard{
+// guard returns the podwebhook.Guard that checks requests against budgets.
+func guard(clk clock.PassiveClock) podwebhook.Guard {
+	return podwebhook.Guard{
 		Feature: kind,
-		Gates: map[podguard.Operation]featuregate.Feature{
-			podguard.Delete: feature.PodUnavailableBudgetDelete, podguard.Evict: feature.PodUnavailableBudgetDelete,
-			podguard.Update: feature.PodUnavailableBudgetUpdate, podguard.Resize: feature.PodUnavailableBudgetUpdate,
+		Gates: map[podwebhook.Operation]featuregate.Feature{
+			podwebhook.Delete: feature.PodUnavailableBudgetDelete, podwebhook.Evict: feature.PodUnavailableBudgetDelete,
+			podwebhook.Update: feature.PodUnavailableBudgetUpdate, podwebhook.Resize: feature.PodUnavailableBudgetUpdate,
 		},
 		Object: &policyv1beta1.PodUnavailableBudget{}, List: &policyv1beta1.PodUnavailableBudgetList{},
-		Setup: func(_ context.Context, mgr ctrl.Manager) (podguard.Judge, error) {
+		Setup: func(_ context.Context, mgr ctrl.Manager) (podwebhook.Judge, error) {
 			if err := RegisterGuard(metrics.Registry); err != nil {
 				return nil, fmt.Errorf("register metrics of %s: %w", kind, err)
 			}
-			return NewGuard(mgr.GetClient(), mgr.GetAPIReader(), clk, event.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind)))), nil
+			return NewGuard(mgr.GetClient(), mgr.GetAPIReader(), clk, event.New(mgr.GetEventRecorder(control.Name(kind)))), nil
 		},
 	}
 }
@@ -47,20 +47,20 @@ type Guard struct {
 	ledger *groupwrite.Writer[policyv1beta1.PodUnavailableBudget, *policyv1beta1.PodUnavailableBudget]
 }
 
-var _ podguard.Judge = &Guard{}
+var _ podwebhook.Judge = &Guard{}
 
 // NewGuard returns a Guard. cached reads from the cache and writes; live reads from the apiserver.
 func NewGuard(cached client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Guard {
 	return &Guard{cache: cached, live: live, clock: clk, events: events, ledger: groupwrite.New[policyv1beta1.PodUnavailableBudget](cached, live)}
 }
 
-// Check implements podguard.Judge.
-func (g *Guard) Check(ctx context.Context, r podguard.Request) (*podguard.Refusal, error) {
+// Check implements podwebhook.Judge.
+func (g *Guard) Check(ctx context.Context, r podwebhook.Request) (*podwebhook.Refusal, error) {
 	b, err := budgetOf(ctx, g.cache, r.Old)
-	if err != nil || b == nil || !concerns(b, r) {
+	if err != nil || b == nil || !judges(b, r) {
 		return nil, err
 	}
-	if leaves, err := g.leaves(ctx, r); err != nil || leaves {
+	if leaves, err := g.deletedWithWorkload(ctx, r); err != nil || leaves {
 		return nil, err
 	}
 	var v verdict
@@ -84,24 +84,24 @@ func (g *Guard) Check(ctx context.Context, r podguard.Request) (*podguard.Refusa
 	return v.refusal, nil
 }
 
-// leaves reports whether a request deletes a pod whose workload is gone or being deleted. Nothing replaces such a pod, and the garbage
-// collector would retry the request forever. The cache may be behind, so the apiserver has to confirm it.
-func (g *Guard) leaves(ctx context.Context, r podguard.Request) (bool, error) {
+// deletedWithWorkload reports whether a request deletes a pod whose workload is gone or being deleted. Nothing replaces such a pod, and the
+// garbage collector would retry the request forever. The cache may be behind, so the apiserver has to confirm it.
+func (g *Guard) deletedWithWorkload(ctx context.Context, r podwebhook.Request) (bool, error) {
 	ref, ok := scaletarget.Controller(r.Old)
-	if r.Operation != podguard.Delete || !ok || !cached(ref.Kind) {
+	if r.Operation != podwebhook.Delete || !ok || !isCached(ref.Kind) {
 		return false, nil
 	}
 	for _, from := range []client.Reader{g.cache, g.live} {
-		if w, err := scaletarget.Get(ctx, from, ref); err != nil || !goes(w) {
+		if w, err := scaletarget.Get(ctx, from, ref); err != nil || !leavesWithPods(w) {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// Forecast implements podguard.Judge.
-func (g *Guard) Forecast(ctx context.Context, requests []podguard.Request) ([]*podguard.Refusal, error) {
-	out := make([]*podguard.Refusal, len(requests))
+// Forecast implements podwebhook.Judge.
+func (g *Guard) Forecast(ctx context.Context, requests []podwebhook.Request) ([]*podwebhook.Refusal, error) {
+	out := make([]*podwebhook.Refusal, len(requests))
 	budgets := map[string]*policyv1beta1.PodUnavailableBudget{}
 	now := g.clock.Now()
 	for i, r := range requests {
@@ -112,7 +112,7 @@ func (g *Guard) Forecast(ctx context.Context, requests []podguard.Request) ([]*p
 		if b == nil {
 			continue
 		}
-		leaves, err := g.leaves(ctx, r)
+		leaves, err := g.deletedWithWorkload(ctx, r)
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -47,7 +47,7 @@ func guardOf(c client.Client, live client.Reader, events *testkit.Events) *Guard
 	return NewGuard(c, live, clocktesting.NewFakePassiveClock(noon), events)
 }
 
-func read(tb testing.TB, c client.Reader) *policyv1beta1.PodUnavailableBudget {
+func getBudget(tb testing.TB, c client.Reader) *policyv1beta1.PodUnavailableBudget {
 	tb.Helper()
 	b := &policyv1beta1.PodUnavailableBudget{}
 	require.NoError(tb, c.Get(tb.Context(), types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}, b))
@@ -56,10 +56,10 @@ func read(tb testing.TB, c client.Reader) *policyv1beta1.PodUnavailableBudget {
 
 // controlledBy sets an object's controller.
 func controlledBy(kind schema.GroupVersionKind, name string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { control(p, kind, name) }
+	return func(p *corev1.Pod) { controlBy(p, kind, name) }
 }
 
-func control(o client.Object, kind schema.GroupVersionKind, name string) {
+func controlBy(o client.Object, kind schema.GroupVersionKind, name string) {
 	o.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: name, UID: types.UID("uid-" + name), Controller: new(true),
 	}})
@@ -75,9 +75,9 @@ func targeting(kind schema.GroupVersionKind, name string) func(*policyv1beta1.Po
 func TestWhichBudgetProtectsAPod(t *testing.T) {
 	t.Parallel()
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace, Name: "web-1", UID: "uid-web-1"}}
-	control(set, deployment, "web")
+	controlBy(set, deployment, "web")
 	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace, Name: "web", UID: "uid-web"}}
-	control(web, unitedDeployment, "fleet")
+	controlBy(web, unitedDeployment, "fleet")
 	game := schema.GroupVersionKind{Group: "game.kruise.io", Version: "v1", Kind: "GameServerSet"}
 	other := func(name string, days int, change ...func(*policyv1beta1.PodUnavailableBudget)) *policyv1beta1.PodUnavailableBudget {
 		b := budget(0, change...)
@@ -91,20 +91,20 @@ func TestWhichBudgetProtectsAPod(t *testing.T) {
 		pod     *corev1.Pod
 		want    string
 	}{
-		{name: "none", pod: pod("a")},
-		{name: "by its labels", budgets: []client.Object{budget(0)}, pod: pod("a"), want: "web"},
+		{name: "no budget", pod: pod("a")},
+		{name: "a budget by the pod's labels", budgets: []client.Object{budget(0)}, pod: pod("a"), want: "web"},
 		{name: "other labels", budgets: []client.Object{budget(0)}, pod: pod("a", labelled("app", "db"))},
-		{name: "by its controller", budgets: []client.Object{budget(0, targeting(cloneSet, "web"))}, pod: pod("a", controlledBy(cloneSet, "web")), want: "web"},
+		{name: "a budget by the pod's controller", budgets: []client.Object{budget(0, targeting(cloneSet, "web"))}, pod: pod("a", controlledBy(cloneSet, "web")), want: "web"},
 		{
-			name: "in any version", budgets: []client.Object{budget(0, targeting(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}, "web"))},
+			name: "a controller in another version", budgets: []client.Object{budget(0, targeting(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}, "web"))},
 			pod: pod("a", controlledBy(cloneSet, "web")), want: "web",
 		},
 		{name: "another controller", budgets: []client.Object{budget(0, targeting(cloneSet, "web"))}, pod: pod("a", controlledBy(cloneSet, "db"))},
-		{name: "by the Deployment of its ReplicaSet", budgets: []client.Object{budget(0, targeting(deployment, "web"))}, pod: pod("a", controlledBy(replicaSet, "web-1")), want: "web"},
-		{name: "by its ReplicaSet", budgets: []client.Object{budget(0, targeting(replicaSet, "web-1"))}, pod: pod("a", controlledBy(replicaSet, "web-1")), want: "web"},
-		{name: "by the UnitedDeployment of that", budgets: []client.Object{budget(0, targeting(unitedDeployment, "fleet"))}, pod: pod("a", controlledBy(replicaSet, "web-1")), want: "web"},
-		{name: "by a controller of another kind", budgets: []client.Object{budget(0, targeting(game, "g"))}, pod: pod("a", controlledBy(game, "g")), want: "web"},
-		{name: "of two, the older one", budgets: []client.Object{other("a", 1), other("b", 2)}, pod: pod("a"), want: "b"},
+		{name: "a budget by the Deployment of the ReplicaSet", budgets: []client.Object{budget(0, targeting(deployment, "web"))}, pod: pod("a", controlledBy(replicaSet, "web-1")), want: "web"},
+		{name: "a budget by the ReplicaSet", budgets: []client.Object{budget(0, targeting(replicaSet, "web-1"))}, pod: pod("a", controlledBy(replicaSet, "web-1")), want: "web"},
+		{name: "a budget by the UnitedDeployment of the workload", budgets: []client.Object{budget(0, targeting(unitedDeployment, "fleet"))}, pod: pod("a", controlledBy(replicaSet, "web-1")), want: "web"},
+		{name: "a budget by a controller of another kind", budgets: []client.Object{budget(0, targeting(game, "g"))}, pod: pod("a", controlledBy(game, "g")), want: "web"},
+		{name: "the older of two budgets", budgets: []client.Object{other("a", 1), other("b", 2)}, pod: pod("a"), want: "b"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -124,29 +124,29 @@ func TestAGrantIsWritten(t *testing.T) {
 	events := &testkit.Events{}
 	c := apiserver(t, budget(1))
 	g := guardOf(c, c, events)
-	dry := podguard.Request{Operation: podguard.Delete, Old: pod("web-0"), DryRun: true}
+	dry := podwebhook.Request{Operation: podwebhook.Delete, Old: pod("web-0"), DryRun: true}
 	refusal, err := g.Check(t.Context(), dry)
 	require.NoError(t, err)
 	require.Nil(t, refusal)
-	require.Equal(t, int32(1), read(t, c).Status.UnavailableAllowed, "a dry run takes nothing")
+	require.Equal(t, int32(1), getBudget(t, c).Status.UnavailableAllowed, "a dry run takes nothing")
 
-	refusal, err = g.Check(t.Context(), podguard.Request{Operation: podguard.Delete, Old: pod("web-0")})
+	refusal, err = g.Check(t.Context(), podwebhook.Request{Operation: podwebhook.Delete, Old: pod("web-0")})
 	require.NoError(t, err)
 	require.Nil(t, refusal)
-	require.Contains(t, read(t, c).Status.DisruptedPods, "web-0")
+	require.Contains(t, getBudget(t, c).Status.DisruptedPods, "web-0")
 
-	before := read(t, c).ResourceVersion
-	refusal, err = g.Check(t.Context(), podguard.Request{Operation: podguard.Evict, Old: pod("web-1"), User: authenticationv1.UserInfo{Username: "ann"}})
+	before := getBudget(t, c).ResourceVersion
+	refusal, err = g.Check(t.Context(), podwebhook.Request{Operation: podwebhook.Evict, Old: pod("web-1"), User: authenticationv1.UserInfo{Username: "ann"}})
 	require.NoError(t, err)
 	require.NotNil(t, refusal)
-	require.Equal(t, before, read(t, c).ResourceVersion, "a refusal writes nothing")
+	require.Equal(t, before, getBudget(t, c).ResourceVersion, "a refusal writes nothing")
 	require.Equal(t, []string{ReasonPrevented}, events.Reasons())
 	require.Contains(t, events.Lines()[0], "refused EVICT: PodUnavailableBudget web: no more pods may become unavailable")
 
 	dry.Old = pod("web-1")
 	refusal, err = g.Check(t.Context(), dry)
 	require.NoError(t, err)
-	require.NotNil(t, refusal, "a dry run is answered as well")
+	require.NotNil(t, refusal, "a dry run is answered too")
 	require.Len(t, events.All(), 1)
 }
 
@@ -158,16 +158,16 @@ func TestWithoutAnAnswerNothingGoesAhead(t *testing.T) {
 			return boom
 		},
 	})
-	_, err := guardOf(c, c, &testkit.Events{}).Check(t.Context(), podguard.Request{Operation: podguard.Delete, Old: pod("web-0")})
+	_, err := guardOf(c, c, &testkit.Events{}).Check(t.Context(), podwebhook.Request{Operation: podwebhook.Delete, Old: pod("web-0")})
 	require.ErrorContains(t, err, "take from PodUnavailableBudget web")
 	gone := interceptor.NewClient(apiserver(t, budget(1)), interceptor.Funcs{
 		SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
 			return apierrors.NewNotFound(schema.GroupResource{}, "web")
 		},
 	})
-	refusal, err := guardOf(gone, gone, &testkit.Events{}).Check(t.Context(), podguard.Request{Operation: podguard.Delete, Old: pod("web-0")})
+	refusal, err := guardOf(gone, gone, &testkit.Events{}).Check(t.Context(), podwebhook.Request{Operation: podwebhook.Delete, Old: pod("web-0")})
 	require.NoError(t, err)
-	require.Nil(t, refusal, "a budget that is deleted meanwhile protects nothing")
+	require.Nil(t, refusal, "a budget that was deleted meanwhile protects nothing")
 }
 
 // The garbage collector deletes the pods of a workload that is gone, and nothing replaces them.
@@ -189,19 +189,19 @@ func TestPodsThatGoWithTheirWorkloadAreLetGo(t *testing.T) {
 		name         string
 		cached, live []client.Object
 		kind         schema.GroupVersionKind
-		operation    podguard.Operation
+		operation    podwebhook.Operation
 		refused      bool
 	}{
-		{name: "the workload is there", cached: []client.Object{set()}, live: []client.Object{set()}, refused: true},
-		{name: "it is gone"},
-		{name: "another one has its name", cached: []client.Object{set(func(s *appsv1.ReplicaSet) { s.UID = "other" })}},
-		{name: "it is being deleted with its pods", cached: []client.Object{set(deleted(metav1.FinalizerDeleteDependents))}, live: []client.Object{set(deleted(metav1.FinalizerDeleteDependents))}},
+		{name: "the workload exists", cached: []client.Object{set()}, live: []client.Object{set()}, refused: true},
+		{name: "the workload is gone"},
+		{name: "another workload has its name", cached: []client.Object{set(func(s *appsv1.ReplicaSet) { s.UID = "other" })}},
+		{name: "the workload is being deleted with its pods", cached: []client.Object{set(deleted(metav1.FinalizerDeleteDependents))}, live: []client.Object{set(deleted(metav1.FinalizerDeleteDependents))}},
 		{
-			name: "it is being deleted without them", refused: true,
+			name: "the workload is being deleted without its pods", refused: true,
 			cached: []client.Object{set(deleted(metav1.FinalizerOrphanDependents))}, live: []client.Object{set(deleted(metav1.FinalizerOrphanDependents))},
 		},
 		{name: "the cache does not have it yet", live: []client.Object{set()}, refused: true},
-		{name: "an eviction", operation: podguard.Evict, refused: true},
+		{name: "an eviction", operation: podwebhook.Evict, refused: true},
 		{name: "a kind that is not cached", kind: job, refused: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -210,14 +210,14 @@ func TestPodsThatGoWithTheirWorkloadAreLetGo(t *testing.T) {
 				tc.kind = replicaSet
 			}
 			if tc.operation == "" {
-				tc.operation = podguard.Delete
+				tc.operation = podwebhook.Delete
 			}
 			g := guardOf(apiserver(t, append(tc.cached, budget(0))...), apiserver(t, append(tc.live, budget(0))...), &testkit.Events{})
-			r := podguard.Request{Operation: tc.operation, Old: pod("web-0", controlledBy(tc.kind, "web-1"))}
+			r := podwebhook.Request{Operation: tc.operation, Old: pod("web-0", controlledBy(tc.kind, "web-1"))}
 			refusal, err := g.Check(t.Context(), r)
 			require.NoError(t, err)
 			require.Equal(t, tc.refused, refusal != nil)
-			all, err := g.Forecast(t.Context(), []podguard.Request{r})
+			all, err := g.Forecast(t.Context(), []podwebhook.Request{r})
 			require.NoError(t, err)
 			require.Equal(t, tc.refused, all[0] != nil)
 		})
@@ -227,12 +227,12 @@ func TestPodsThatGoWithTheirWorkloadAreLetGo(t *testing.T) {
 func TestForecast(t *testing.T) {
 	t.Parallel()
 	c := apiserver(t, budget(2))
-	var requests []podguard.Request
+	var requests []podwebhook.Request
 	for i := range 4 {
-		requests = append(requests, podguard.Request{Operation: podguard.Delete, Old: pod(fmt.Sprintf("web-%d", i))})
+		requests = append(requests, podwebhook.Request{Operation: podwebhook.Delete, Old: pod(fmt.Sprintf("web-%d", i))})
 	}
-	requests = append(requests, podguard.Request{Operation: podguard.Delete, Old: pod("db-0", labelled("app", "db"))},
-		podguard.Request{Operation: podguard.Delete, Old: pod("web-5", annotated(keys.NoProtect, "true"))})
+	requests = append(requests, podwebhook.Request{Operation: podwebhook.Delete, Old: pod("db-0", labelled("app", "db"))},
+		podwebhook.Request{Operation: podwebhook.Delete, Old: pod("web-5", annotated(keys.NoProtect, "true"))})
 	got, err := guardOf(c, c, &testkit.Events{}).Forecast(t.Context(), requests)
 	require.NoError(t, err)
 	var refused []bool
@@ -240,7 +240,7 @@ func TestForecast(t *testing.T) {
 		refused = append(refused, r != nil)
 	}
 	require.Equal(t, []bool{false, false, true, true, false, false}, refused)
-	require.Equal(t, int32(2), read(t, c).Status.UnavailableAllowed, "it takes nothing")
+	require.Equal(t, int32(2), getBudget(t, c).Status.UnavailableAllowed, "the request takes no unit")
 }
 
 // There are two replicas, one of which has a cache that never sees a write, and 200 concurrent requests.
@@ -248,7 +248,7 @@ func TestTwoReplicasNeverGrantTheSameUnit(t *testing.T) {
 	t.Parallel()
 	const units, requests = 30, 200
 	c := apiserver(t, budget(units))
-	first := read(t, c)
+	first := getBudget(t, c)
 	stale := interceptor.NewClient(c, interceptor.Funcs{
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if b, ok := o.(*policyv1beta1.PodUnavailableBudget); ok {
@@ -263,15 +263,15 @@ func TestTwoReplicasNeverGrantTheSameUnit(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range requests {
 		group.Go(func() {
-			do := []podguard.Operation{podguard.Delete, podguard.Evict, podguard.Update}[i%3]
-			refusal, err := guards[i%2].Check(t.Context(), podguard.Request{Operation: do, Old: pod(fmt.Sprintf("web-%d", i))})
+			do := []podwebhook.Operation{podwebhook.Delete, podwebhook.Evict, podwebhook.Update}[i%3]
+			refusal, err := guards[i%2].Check(t.Context(), podwebhook.Request{Operation: do, Old: pod(fmt.Sprintf("web-%d", i))})
 			if err == nil && refusal == nil {
 				granted.Add(1)
 			}
 		})
 	}
 	group.Wait()
-	s := read(t, c).Status
+	s := getBudget(t, c).Status
 	require.Equal(t, int32(units), granted.Load())
 	require.Zero(t, s.UnavailableAllowed)
 	require.Len(t, s.DisruptedPods, units-len(s.UnavailablePods))

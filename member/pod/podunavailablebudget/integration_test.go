@@ -37,7 +37,8 @@ import (
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/member/admission"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
@@ -62,8 +63,8 @@ func TestInCluster(t *testing.T) {
 	s := testenv.Start(t, testenv.Config{Scheme: addTypes})
 	own, _, _ := strings.Cut(s.Namespace(t), "-")
 	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}}))
-		guards := podguard.Guards{{
+		require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}}))
+		guards := podwebhook.Guards{{
 			Guard: guard(clock.RealClock{}), Judge: NewGuard(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}, &testkit.Events{}),
 		}}
 		entries := &admission.Entries{
@@ -77,17 +78,17 @@ func TestInCluster(t *testing.T) {
 		require.NoError(t, admit.Handle(mgr, admit.MutatePath(gvk()), webhook.HandlerFunc(
 			func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed("") })))
 		require.NoError(t, admit.Register(mgr, admit.Registration[*policyv1beta1.PodUnavailableBudget]{
-			Object: &policyv1beta1.PodUnavailableBudget{}, Validator: hook(mgr.GetClient()),
+			Object: &policyv1beta1.PodUnavailableBudget{}, Validator: newWebhook(mgr.GetClient()),
 		}))
 	})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"pods of each target are counted, also those that come later":             counts,
-		"whatever is deleted as it was granted, enough pods are available":        staysAvailable,
-		"a grant that nobody uses comes back, and a spec that changes is counted": comesBack,
-		"whatever the request, the budget answers":                                answers,
-		"a workload that is deleted after its pods is deleted":                    goesInTheForeground,
-		"evictions beside a PodDisruptionBudget":                                  besideNative,
-		"examples are answered as their first lines say":                          examplesAreAnswered,
+		"pods of each target are counted, including new ones":          testCounts,
+		"granted deletions leave enough pods available":                testConcurrentRequests,
+		"an unused grant is returned, and a changed spec takes effect": testUnusedGrant,
+		"all kinds of requests are answered":                           testAnswers,
+		"a workload can be deleted in the foreground":                  testForegroundDeletion,
+		"evictions beside a PodDisruptionBudget":                       testEvictions,
+		"examples are answered as their first lines describe":          testExamples,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,8 +122,8 @@ func (g *fixture) protect(t *testing.T, most int32, change ...func(*policyv1beta
 	require.NoError(t, g.Create(t.Context(), b))
 }
 
-// counted waits for these counts.
-func (g *fixture) counted(t *testing.T, total, current, allowed int32) {
+// awaitCounts waits for these counts.
+func (g *fixture) awaitCounts(t *testing.T, total, current, allowed int32) {
 	t.Helper()
 	g.Await(t, func(b *policyv1beta1.PodUnavailableBudget) bool {
 		s := b.Status
@@ -152,12 +153,12 @@ func (g *fixture) replica(t *testing.T) (guard *Guard, stop context.CancelFunc, 
 	return NewGuard(cached, g, clock.RealClock{}, &testkit.Events{}), stop, ctx
 }
 
-func counts(t *testing.T, g *fixture) {
+func testCounts(t *testing.T, g *fixture) {
 	t.Helper()
 	g.protect(t, 1, targeting(deployment, "web"))
-	g.counted(t, 0, 0, 0)
+	g.awaitCounts(t, 0, 0, 0)
 	d := g.run(t, 3)
-	g.counted(t, 3, 3, 1)
+	g.awaitCounts(t, 3, 3, 1)
 	require.Eventually(t, func() bool {
 		for _, p := range g.Pods(t) {
 			if p.Annotations[keys.RelatedPub] != "web" || p.Annotations[keys.RelatedPubOld] != "web" {
@@ -167,26 +168,26 @@ func counts(t *testing.T, g *fixture) {
 		return true
 	}, testenv.Long, testenv.Poll)
 	testkit.Change(t, g, d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) })
-	g.counted(t, 5, 5, 1)
+	g.awaitCounts(t, 5, 5, 1)
 	for _, p := range g.Pods(t) {
 		testkit.Change(t, g, p, func(p *corev1.Pod) { p.Labels[keys.UnavailablePodPrefix+"drain"] = "true" })
 		break
 	}
-	g.counted(t, 5, 4, 0)
+	g.awaitCounts(t, 5, 4, 0)
 	b := g.Object(t)
 	b.Spec.TargetRef.Name = "other"
 	require.ErrorContains(t, g.Update(t.Context(), b), "targetRef can't be changed")
 }
 
 // The garbage collector deletes the pods first, and nothing creates others.
-func goesInTheForeground(t *testing.T, g *fixture) {
+func testForegroundDeletion(t *testing.T, g *fixture) {
 	t.Helper()
 	g.protect(t, 1, targeting(deployment, "web"))
 	d := g.run(t, 3)
-	g.counted(t, 3, 3, 1)
+	g.awaitCounts(t, 3, 3, 1)
 	require.NoError(t, g.Delete(t.Context(), d, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	require.Eventually(t, func() bool { return len(g.Pods(t)) == 0 }, testenv.Long, testenv.Poll)
-	g.counted(t, 0, 0, 0)
+	g.awaitCounts(t, 0, 0, 0)
 }
 
 // Nothing is deleted here and no controller counts, so the grants can be counted.
@@ -217,8 +218,8 @@ func TestTwoReplicasOfWhichOneIsKilledNeverGrantMoreThanThereIs(t *testing.T) {
 				}
 				p := pod(fmt.Sprintf("web-%d-%d", i, n))
 				p.Namespace = g.Namespace
-				do := []podguard.Operation{podguard.Delete, podguard.Evict, podguard.Update, podguard.Resize}[n%4]
-				refusal, err := guard.Check(ctx, podguard.Request{Operation: do, Old: p})
+				do := []podwebhook.Operation{podwebhook.Delete, podwebhook.Evict, podwebhook.Update, podwebhook.Resize}[n%4]
+				refusal, err := guard.Check(ctx, podwebhook.Request{Operation: do, Old: p})
 				switch {
 				case err != nil:
 					lost.Add(1)
@@ -232,21 +233,21 @@ func TestTwoReplicasOfWhichOneIsKilledNeverGrantMoreThanThereIs(t *testing.T) {
 	s := g.Object(t).Status
 	recorded := int32(len(s.DisruptedPods) + len(s.UnavailablePods))
 	require.LessOrEqual(t, granted.Load(), int32(units))
-	require.LessOrEqual(t, granted.Load(), recorded, "what was granted is recorded")
+	require.LessOrEqual(t, granted.Load(), recorded, "grants are recorded")
 	require.LessOrEqual(t, recorded, int32(units))
 	require.Equal(t, int32(units)-recorded, s.UnavailableAllowed)
-	require.Zero(t, s.UnavailableAllowed, "the other replica has gone on")
+	require.Zero(t, s.UnavailableAllowed, "the other replica continued")
 	require.NotZero(t, lost.Load(), "the first replica was killed in the middle")
 	t.Logf("%d of %d granted, %d requests ended with the replica", granted.Load(), units, lost.Load())
 }
 
 // Granted pods are deleted here, while the controller counts and the Deployment creates new pods.
-func staysAvailable(t *testing.T, g *fixture) {
+func testConcurrentRequests(t *testing.T, g *fixture) {
 	t.Helper()
 	const total, most = 20, 5
 	g.protect(t, most, targeting(deployment, "web"))
 	g.run(t, total)
-	g.counted(t, total, total, most)
+	g.awaitCounts(t, total, total, most)
 	fewest := g.fewest(t)
 	first, kill, dies := g.replica(t)
 	second, _, lives := g.replica(t)
@@ -264,12 +265,12 @@ func staysAvailable(t *testing.T, g *fixture) {
 				if tried.Add(1) == 50 {
 					kill()
 				}
-				for _, p := range g.Pods(t) { //nolint:contextcheck // ctx is that of the replica.
-					refusal, err := guard.Check(ctx, podguard.Request{Operation: podguard.Delete, Old: p})
+				for _, p := range g.Pods(t) { //nolint:contextcheck // ctx belongs to the replica.
+					refusal, err := guard.Check(ctx, podwebhook.Request{Operation: podwebhook.Delete, Old: p})
 					if err != nil || refusal != nil {
 						continue
 					}
-					//nolint:contextcheck // ctx is that of the replica.
+					//nolint:contextcheck // ctx belongs to the replica.
 					if err := g.Delete(t.Context(), p, client.Preconditions{UID: &p.UID}, client.GracePeriodSeconds(0)); err == nil {
 						deleted.Add(1)
 					}
@@ -279,12 +280,12 @@ func staysAvailable(t *testing.T, g *fixture) {
 	}
 	group.Wait()
 	require.GreaterOrEqual(t, fewest(), total-most)
-	require.Greater(t, deleted.Load(), int32(most), "units come back")
+	require.Greater(t, deleted.Load(), int32(most), "unused units are returned")
 	t.Logf("%d deletions, and never fewer than %d pods available", deleted.Load(), fewest())
 }
 
-// besideNative reports how long it takes to evict pods concurrently, with a budget of either kind that allows all evictions.
-func besideNative(t *testing.T, g *fixture) {
+// testEvictions reports how long it takes to evict pods concurrently, with a budget of either kind that allows all evictions.
+func testEvictions(t *testing.T, g *fixture) {
 	t.Helper()
 	native := &fixture{testenv.New(t, g.Env, underTest, &policyv1beta1.PodUnavailableBudget{})}
 	all := intstr.FromString("100%")
@@ -305,7 +306,7 @@ func besideNative(t *testing.T, g *fixture) {
 			return n == evicted
 		}, testenv.Long, testenv.Poll)
 	}
-	g.counted(t, evicted, evicted, evicted-1)
+	g.awaitCounts(t, evicted, evicted, evicted-1)
 	require.Eventually(t, func() bool {
 		var pdb policyv1.PodDisruptionBudget
 		require.NoError(t, native.Get(t.Context(), client.ObjectKey{Namespace: native.Namespace, Name: "web"}, &pdb))
@@ -323,7 +324,7 @@ func besideNative(t *testing.T, g *fixture) {
 		theirs.Round(time.Millisecond), theirRefusals, ours.Round(time.Millisecond), ourRefusals, writes)
 }
 
-// evicted is the number of pods in besideNative.
+// evicted is the number of pods in testEvictions.
 const evicted = 21
 
 // evictAll evicts all pods but one concurrently, and retries after each 429 until all are evicted.
@@ -355,8 +356,8 @@ func (g *fixture) evictAll(t *testing.T) (took time.Duration, refusals int32) {
 }
 
 func serving(p *corev1.Pod) bool {
-	is, _ := available(p, clock.RealClock{}.Now())
-	return is
+	ok, _ := available(p, clock.RealClock{}.Now())
+	return ok
 }
 
 // fewest watches the pods. It returns a function that stops watching and returns the lowest number of available pods.
@@ -394,29 +395,29 @@ func (g *fixture) fewest(t *testing.T) func() int {
 	})
 }
 
-func comesBack(t *testing.T, g *fixture) {
+func testUnusedGrant(t *testing.T, g *fixture) {
 	t.Helper()
 	g.protect(t, 1)
 	g.run(t, 3)
-	g.counted(t, 3, 3, 1)
+	g.awaitCounts(t, 3, 3, 1)
 	guard, _, ctx := g.replica(t)
 	for _, p := range g.Pods(t) {
-		refusal, err := guard.Check(ctx, podguard.Request{Operation: podguard.Update, Old: p})
+		refusal, err := guard.Check(ctx, podwebhook.Request{Operation: podwebhook.Update, Old: p})
 		require.NoError(t, err)
 		require.Nil(t, refusal)
 		break
 	}
-	g.counted(t, 3, 2, 0)
-	g.counted(t, 3, 3, 1)
+	g.awaitCounts(t, 3, 2, 0)
+	g.awaitCounts(t, 3, 3, 1)
 	g.Change(t, func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromString("70%")) })
-	g.counted(t, 3, 3, 3)
+	g.awaitCounts(t, 3, 3, 3)
 }
 
-func answers(t *testing.T, g *fixture) {
+func testAnswers(t *testing.T, g *fixture) {
 	t.Helper()
 	g.protect(t, 0, judging(policyv1beta1.Delete, policyv1beta1.Evict, policyv1beta1.Update, policyv1beta1.Resize))
 	g.run(t, 2)
-	g.counted(t, 2, 2, 0)
+	g.awaitCounts(t, 2, 2, 0)
 	var p *corev1.Pod
 	for _, p = range g.Pods(t) {
 	}
@@ -447,15 +448,15 @@ func answers(t *testing.T, g *fixture) {
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 	plain := p.DeepCopy()
 	labelled("team", "web")(plain)
-	require.NoError(t, g.Patch(t.Context(), plain, client.MergeFrom(p)), "what changes nothing of that is not asked about")
+	require.NoError(t, g.Patch(t.Context(), plain, client.MergeFrom(p)), "an update that changes neither is not checked")
 
 	g.Change(t, func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(1)) })
-	g.counted(t, 2, 2, 1)
+	g.awaitCounts(t, 2, 2, 1)
 	require.NoError(t, evict())
-	g.counted(t, 2, 2, 1)
+	g.awaitCounts(t, 2, 2, 1)
 }
 
-func examplesAreAnswered(t *testing.T, g *fixture) {
+func testExamples(t *testing.T, g *fixture) {
 	t.Helper()
 	webhooktest.DryRun(t, g, g.Namespace, examples, "podunavailablebudget")
 }

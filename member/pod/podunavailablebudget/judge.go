@@ -12,10 +12,10 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 const (
@@ -34,97 +34,97 @@ const (
 
 // verdict is the answer to a request. A nil refusal allows it.
 type verdict struct {
-	refusal *podguard.Refusal
+	refusal *podwebhook.Refusal
 	// took means that the status was edited. The answer is valid only once the status is written.
 	took bool
 }
 
-// satisfied reports whether enough pods are available.
-func satisfied(s *policyv1beta1.PodUnavailableBudgetStatus) bool {
+// isSatisfied reports whether enough pods are available.
+func isSatisfied(s *policyv1beta1.PodUnavailableBudgetStatus) bool {
 	return s.CurrentAvailable >= s.DesiredAvailable
 }
 
 // judge answers a request from the status of a budget, and takes the units that the request needs.
-func judge(b *policyv1beta1.PodUnavailableBudget, r podguard.Request, now time.Time) verdict {
+func judge(b *policyv1beta1.PodUnavailableBudget, r podwebhook.Request, now time.Time) verdict {
 	s := &b.Status
 	serves, _ := available(r.Old, now)
 	switch {
-	case b.DeletionTimestamp != nil || !concerns(b, r):
+	case b.DeletionTimestamp != nil || !judges(b, r):
 		return verdict{}
 	case s.ObservedGeneration < b.Generation:
-		return refuse(b, retrySoon, "its pods have not been counted since it was last changed; try again in a moment",
+		return newRefusal(b, retrySoon, "its pods have not been counted since it was last changed; try again in a moment",
 			fmt.Sprintf("The budget %s is at generation %d and was counted at generation %d", b.Name, b.Generation, s.ObservedGeneration))
 	case s.DesiredAvailable == 0:
 		return verdict{}
 	case !serves:
-		if satisfied(s) || !protectsNotReady(b, r) {
+		if isSatisfied(s) || !protectsNotReady(b, r) {
 			return verdict{}
 		}
-		return refuse(b, retryAfter, fmt.Sprintf("the pod is not ready, and is protected all the same (spec.protectNotReady) as %d pods are "+
-			"available and %d must be; try again when others are ready", s.CurrentAvailable, s.DesiredAvailable), numbers(b))
+		return newRefusal(b, retryAfter, fmt.Sprintf("the pod is not ready but is protected anyway (spec.protectNotReady), because %d pods are "+
+			"available and %d must be; try again when others are ready", s.CurrentAvailable, s.DesiredAvailable), describeCounts(b))
 	}
-	if granted, lasts := holds(s, r, now); granted {
+	if granted, lasts := hasGrant(s, r, now); granted {
 		if !lasts {
-			record(s, r, now)
+			recordGrant(s, r, now)
 		}
 		return verdict{took: !lasts}
 	}
 	switch {
 	case s.UnavailableAllowed <= 0:
-		return refuse(b, retryAfter, fmt.Sprintf("no more pods may become unavailable: %d of %d are available and not about to change, and %d must be; "+
-			"try again when others are ready, or change the budget", s.CurrentAvailable, s.TotalReplicas, s.DesiredAvailable), numbers(b))
+		return newRefusal(b, retryAfter, fmt.Sprintf("no more pods may become unavailable: %d of %d are available and not about to change, and %d must be; "+
+			"try again when others are ready, or change the budget", s.CurrentAvailable, s.TotalReplicas, s.DesiredAvailable), describeCounts(b))
 	case len(s.DisruptedPods)+len(s.UnavailablePods) >= maxGrants:
-		return refuse(b, retryAfter, fmt.Sprintf("%d granted requests are on their way, and no more may be; try again when pods have changed",
-			len(s.DisruptedPods)+len(s.UnavailablePods)), numbers(b))
+		return newRefusal(b, retryAfter, fmt.Sprintf("%d granted requests are in progress, and no more are allowed; try again when pods have changed",
+			len(s.DisruptedPods)+len(s.UnavailablePods)), describeCounts(b))
 	}
 	s.UnavailableAllowed--
 	s.CurrentAvailable-- // The controller will count the same.
-	record(s, r, now)
+	recordGrant(s, r, now)
 	return verdict{took: true}
 }
 
-func refuse(b *policyv1beta1.PodUnavailableBudget, after time.Duration, why, cause string) verdict {
-	return verdict{refusal: &podguard.Refusal{Message: podguard.BudgetMessage(b.Name, why), Cause: cause, RetryAfter: after}}
+func newRefusal(b *policyv1beta1.PodUnavailableBudget, after time.Duration, why, cause string) verdict {
+	return verdict{refusal: &podwebhook.Refusal{Message: podwebhook.BudgetMessage(b.Name, why), Cause: cause, RetryAfter: after}}
 }
 
-// numbers describes what is missing, in the words of a PodDisruptionBudget.
-func numbers(b *policyv1beta1.PodUnavailableBudget) string {
+// describeCounts describes what is missing, in the words of a PodDisruptionBudget.
+func describeCounts(b *policyv1beta1.PodUnavailableBudget) string {
 	return fmt.Sprintf("The budget %s needs %d available pods and has %d currently, of which %d may become unavailable",
 		b.Name, b.Status.DesiredAvailable, b.Status.CurrentAvailable, b.Status.UnavailableAllowed)
 }
 
-// concerns reports whether a budget judges the request at all.
-func concerns(b *policyv1beta1.PodUnavailableBudget, r podguard.Request) bool {
+// judges reports whether a budget judges the request at all.
+func judges(b *policyv1beta1.PodUnavailableBudget, r podwebhook.Request) bool {
 	exempt, err := strconv.ParseBool(r.Old.Annotations[keys.NoProtect])
-	return (err != nil || !exempt) && !ignored(b, r.Old) && slices.Contains(protected(b), policyv1beta1.Operation(r.Operation))
+	return (err != nil || !exempt) && !isIgnored(b, r.Old) && slices.Contains(protectedOperations(b), policyv1beta1.Operation(r.Operation))
 }
 
-// protected returns the operations that a budget judges.
-func protected(b *policyv1beta1.PodUnavailableBudget) []policyv1beta1.Operation {
+// protectedOperations returns the operations that a budget judges.
+func protectedOperations(b *policyv1beta1.PodUnavailableBudget) []policyv1beta1.Operation {
 	if len(b.Spec.ProtectOperations) == 0 {
 		return []policyv1beta1.Operation{policyv1beta1.Delete, policyv1beta1.Update, policyv1beta1.Evict}
 	}
 	return b.Spec.ProtectOperations
 }
 
-// ignored reports whether a budget doesn't protect a pod. Such a pod still counts.
-func ignored(b *policyv1beta1.PodUnavailableBudget, pod *corev1.Pod) bool {
+// isIgnored reports whether a budget doesn't protect a pod. Such a pod still counts.
+func isIgnored(b *policyv1beta1.PodUnavailableBudget, pod *corev1.Pod) bool {
 	return b.Spec.IgnoredPodSelector != nil && ownership.Selects(b.Spec.IgnoredPodSelector, pod)
 }
 
 // available reports whether a pod serves: it is ready, its containers are not about to be replaced, no in-place update keeps it out of
 // service, and no label marks it as unavailable. changesAt is when time alone can change the result, zero if never.
-func available(pod *corev1.Pod, now time.Time) (is bool, changesAt time.Time) {
+func available(pod *corev1.Pod, now time.Time) (ok bool, changesAt time.Time) {
 	f := podset.View(pod, podset.Rules{}, time.Time{})
-	if !f.Active || !f.Ready || marked(pod) {
+	if !f.Active || !f.Ready || isMarked(pod) {
 		return false, time.Time{}
 	}
 	outdated, changesAt := inplace.Outdated(pod, now)
 	return !outdated, changesAt
 }
 
-// marked reports whether a label marks the pod as unavailable.
-func marked(pod *corev1.Pod) bool {
+// isMarked reports whether a label marks the pod as unavailable.
+func isMarked(pod *corev1.Pod) bool {
 	for label := range pod.Labels {
 		if strings.HasPrefix(label, keys.UnavailablePodPrefix) {
 			return true
@@ -136,17 +136,17 @@ func marked(pod *corev1.Pod) bool {
 // protectsNotReady reports whether a budget protects an unavailable pod from a request that removes it. As with a PodDisruptionBudget, a pod
 // that has not started to run is not protected. Updates are allowed: an update may repair the pod, or complete the one for which the pod was
 // taken out of service.
-func protectsNotReady(b *policyv1beta1.PodUnavailableBudget, r podguard.Request) bool {
-	return b.Spec.ProtectNotReady && removes(r.Operation) && r.Old.Status.Phase == corev1.PodRunning
+func protectsNotReady(b *policyv1beta1.PodUnavailableBudget, r podwebhook.Request) bool {
+	return b.Spec.ProtectNotReady && removesPod(r.Operation) && r.Old.Status.Phase == corev1.PodRunning
 }
 
-// removes reports whether an operation removes the pod.
-func removes(o podguard.Operation) bool { return o == podguard.Delete || o == podguard.Evict }
+// removesPod reports whether an operation removes the pod.
+func removesPod(o podwebhook.Operation) bool { return o == podwebhook.Delete || o == podwebhook.Evict }
 
-// holds reports whether the pod of a request already has a grant. lasts reports whether that grant is kept until this request has taken
+// hasGrant reports whether the pod of a request already has a grant. lasts reports whether that grant is kept until this request has taken
 // effect as well. If not, the grant has to be recorded again, which takes no further unit. Grants that may belong to an earlier pod with the
 // same name don't count.
-func holds(s *policyv1beta1.PodUnavailableBudgetStatus, r podguard.Request, now time.Time) (granted, lasts bool) {
+func hasGrant(s *policyv1beta1.PodUnavailableBudgetStatus, r podwebhook.Request, now time.Time) (granted, lasts bool) {
 	check := func(grants map[string]metav1.Time, lifetime time.Duration) (granted, lasts bool) {
 		at, ok := grants[r.Old.Name]
 		if !ok || !r.Old.CreationTimestamp.Before(&at) {
@@ -155,17 +155,17 @@ func holds(s *policyv1beta1.PodUnavailableBudgetStatus, r podguard.Request, now 
 		return true, now.Before(at.Add(lifetime / 2))
 	}
 	disrupted, lasts := check(s.DisruptedPods, deletionTime)
-	if disrupted && (lasts || removes(r.Operation)) {
+	if disrupted && (lasts || removesPod(r.Operation)) {
 		return true, lasts
 	}
 	unavailable, lasts := check(s.UnavailablePods, updateTime)
-	return disrupted || unavailable, unavailable && lasts && !removes(r.Operation)
+	return disrupted || unavailable, unavailable && lasts && !removesPod(r.Operation)
 }
 
-// record records a grant.
-func record(s *policyv1beta1.PodUnavailableBudgetStatus, r podguard.Request, now time.Time) {
+// recordGrant records a grant.
+func recordGrant(s *policyv1beta1.PodUnavailableBudgetStatus, r podwebhook.Request, now time.Time) {
 	grants := &s.UnavailablePods
-	if removes(r.Operation) {
+	if removesPod(r.Operation) {
 		grants = &s.DisruptedPods
 	}
 	if *grants == nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -79,69 +79,69 @@ func TestJudge(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		budget  *policyv1beta1.PodUnavailableBudget
-		do      podguard.Operation
+		do      podwebhook.Operation
 		pod     *corev1.Pod
 		refused string
 		// allowed is what is left. disrupted and unavailable are the numbers of grants.
 		allowed                int32
 		disrupted, unavailable int
 	}{
-		{name: "a deletion takes a unit", budget: budget(2), do: podguard.Delete, allowed: 1, disrupted: 1},
-		{name: "an eviction does", budget: budget(1), do: podguard.Evict, disrupted: 1},
-		{name: "an update does", budget: budget(1), do: podguard.Update, unavailable: 1},
-		{name: "a resize does if the budget says so", budget: budget(1, judging(policyv1beta1.Resize)), do: podguard.Resize, unavailable: 1},
-		{name: "and otherwise does not", budget: budget(0), do: podguard.Resize},
-		{name: "an operation that is not protected", budget: budget(0, judging(policyv1beta1.Update)), do: podguard.Delete},
-		{name: "nothing is left", budget: budget(0), do: podguard.Delete, refused: "no more pods may become unavailable: 4 of 5 are available"},
-		{name: "a pod that no budget protects", budget: budget(0), do: podguard.Delete, pod: pod("web-1", annotated(keys.NoProtect, "true"))},
-		{name: "in another spelling", budget: budget(0), do: podguard.Delete, pod: pod("web-1", annotated(keys.NoProtect, "1"))},
-		{name: "the annotation has another value", budget: budget(0), do: podguard.Delete, pod: pod("web-1", annotated(keys.NoProtect, "false")), refused: "no more pods"},
-		{name: "a pod that is not ready", budget: budget(0), do: podguard.Delete, pod: pod("web-1", notReady)},
-		{name: "a pod that is marked as unavailable", budget: budget(0), do: podguard.Delete, pod: pod("web-1", labelled(keys.UnavailablePodPrefix+"x", ""))},
-		{name: "a pod that is updated in place", budget: budget(0), do: podguard.Delete, pod: testkit.Pod("web-1").Label("app", "web").Serving(noon).Gate(false, noon).Obj()},
+		{name: "a deletion takes a unit", budget: budget(2), do: podwebhook.Delete, allowed: 1, disrupted: 1},
+		{name: "an eviction takes a unit", budget: budget(1), do: podwebhook.Evict, disrupted: 1},
+		{name: "an update takes a unit", budget: budget(1), do: podwebhook.Update, unavailable: 1},
+		{name: "a resize takes a unit if the budget protects resizes", budget: budget(1, judging(policyv1beta1.Resize)), do: podwebhook.Resize, unavailable: 1},
+		{name: "a resize takes no unit otherwise", budget: budget(0), do: podwebhook.Resize},
+		{name: "an operation that is not protected", budget: budget(0, judging(policyv1beta1.Update)), do: podwebhook.Delete},
+		{name: "no unit is left", budget: budget(0), do: podwebhook.Delete, refused: "no more pods may become unavailable: 4 of 5 are available"},
+		{name: "a pod that no budget protects", budget: budget(0), do: podwebhook.Delete, pod: pod("web-1", annotated(keys.NoProtect, "true"))},
+		{name: "an unprotected pod by another spelling", budget: budget(0), do: podwebhook.Delete, pod: pod("web-1", annotated(keys.NoProtect, "1"))},
+		{name: "the annotation has another value", budget: budget(0), do: podwebhook.Delete, pod: pod("web-1", annotated(keys.NoProtect, "false")), refused: "no more pods"},
+		{name: "a pod that is not ready", budget: budget(0), do: podwebhook.Delete, pod: pod("web-1", notReady)},
+		{name: "a pod that is marked as unavailable", budget: budget(0), do: podwebhook.Delete, pod: pod("web-1", labelled(keys.UnavailablePodPrefix+"x", ""))},
+		{name: "a pod that is updated in place", budget: budget(0), do: podwebhook.Delete, pod: testkit.Pod("web-1").Label("app", "web").Serving(noon).Gate(false, noon).Obj()},
 		{name: "a pod that is ignored", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
 			b.Spec.IgnoredPodSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}}
-		}), do: podguard.Delete, pod: pod("web-1", labelled("canary", "true"))},
-		{name: "a pod named for deletion counts as others do", budget: budget(0), do: podguard.Delete, pod: pod("web-1", labelled(keys.SpecifiedDelete, "true")), refused: "no more pods"},
-		{name: "no pod must be available", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.Status.DesiredAvailable = 0 }), do: podguard.Delete},
-		{name: "a budget that is being deleted", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.DeletionTimestamp = new(metav1.NewTime(noon)) }), do: podguard.Delete},
+		}), do: podwebhook.Delete, pod: pod("web-1", labelled("canary", "true"))},
+		{name: "a pod named for deletion counts as others do", budget: budget(0), do: podwebhook.Delete, pod: pod("web-1", labelled(keys.SpecifiedDelete, "true")), refused: "no more pods"},
+		{name: "no pod must be available", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.Status.DesiredAvailable = 0 }), do: podwebhook.Delete},
+		{name: "a budget that is being deleted", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.DeletionTimestamp = new(metav1.NewTime(noon)) }), do: podwebhook.Delete},
 		{
 			name:   "a budget that was never counted protects all the same",
-			budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.Status = policyv1beta1.PodUnavailableBudgetStatus{} }), do: podguard.Delete, refused: "its pods have not been counted",
+			budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.Status = policyv1beta1.PodUnavailableBudgetStatus{} }), do: podwebhook.Delete, refused: "its pods have not been counted",
 		},
-		{name: "a spec that was not counted yet", budget: budget(1, func(b *policyv1beta1.PodUnavailableBudget) { b.Generation = 2 }), do: podguard.Delete, refused: "since it was last changed", allowed: 1},
+		{name: "a spec that was not counted yet", budget: budget(1, func(b *policyv1beta1.PodUnavailableBudget) { b.Generation = 2 }), do: podwebhook.Delete, refused: "since it was last changed", allowed: 1},
 		{
-			name: "a pod that is not ready is protected where asked for", do: podguard.Delete, pod: pod("web-1", notReady), refused: "spec.protectNotReady",
+			name: "a pod that is not ready is protected with protectNotReady", do: podwebhook.Delete, pod: pod("web-1", notReady), refused: "spec.protectNotReady",
 			budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
 				b.Spec.ProtectNotReady, b.Status.CurrentAvailable = true, 3
 			}),
 		},
 		{
-			name: "its update goes ahead: it may repair it, or be the rest of one that has begun", do: podguard.Update, pod: pod("web-1", notReady),
+			name: "an update of a protected pod that is not ready: it may repair the pod or complete an earlier update", do: podwebhook.Update, pod: pod("web-1", notReady),
 			budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
 				b.Spec.ProtectNotReady, b.Status.CurrentAvailable = true, 3
 			}),
 		},
 		{
-			name: "but not while enough others are available", do: podguard.Delete, pod: pod("web-1", notReady),
+			name: "a pod that is not ready is not protected while enough others are available", do: podwebhook.Delete, pod: pod("web-1", notReady),
 			budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.ProtectNotReady = true }),
 		},
 		{
-			name: "and not before it runs", do: podguard.Delete, pod: pod("web-1", notReady, func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }),
+			name: "a pod that does not run yet is not protected", do: podwebhook.Delete, pod: pod("web-1", notReady, func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }),
 			budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
 				b.Spec.ProtectNotReady, b.Status.CurrentAvailable = true, 3
 			}),
 		},
-		{name: "a pod that was granted takes no other unit", budget: budget(0, grantedAgo("web-1", 5*time.Second)), do: podguard.Evict, disrupted: 1},
-		{name: "also late, when the grant is renewed", budget: budget(0, grantedAgo("web-1", 15*time.Second)), do: podguard.Delete, disrupted: 1},
-		{name: "a pod that may be updated may be deleted, which is recorded", budget: budget(0, updatedAgo("web-1", time.Second)), do: podguard.Delete, disrupted: 1, unavailable: 1},
-		{name: "a grant for another pod", budget: budget(0, grantedAgo("web-2", time.Second)), do: podguard.Delete, refused: "no more pods", disrupted: 1},
+		{name: "a pod with a grant takes no second unit", budget: budget(0, grantedAgo("web-1", 5*time.Second)), do: podwebhook.Evict, disrupted: 1},
+		{name: "a late request renews the grant", budget: budget(0, grantedAgo("web-1", 15*time.Second)), do: podwebhook.Delete, disrupted: 1},
+		{name: "a pod with an update grant may be deleted, which is recorded", budget: budget(0, updatedAgo("web-1", time.Second)), do: podwebhook.Delete, disrupted: 1, unavailable: 1},
+		{name: "a grant for another pod", budget: budget(0, grantedAgo("web-2", time.Second)), do: podwebhook.Delete, refused: "no more pods", disrupted: 1},
 		{
-			name: "a grant for the former pod of the name", budget: budget(0, grantedAgo("web-1", 5*time.Second)), do: podguard.Delete,
+			name: "a grant for an earlier pod with the same name", budget: budget(0, grantedAgo("web-1", 5*time.Second)), do: podwebhook.Delete,
 			pod: pod("web-1", func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-2 * time.Second)) }), refused: "no more pods", disrupted: 1,
 		},
 		{
-			name: "too many on their way", do: podguard.Delete, refused: "2000 granted requests are on their way", allowed: 3, disrupted: 2000,
+			name: "too many grants in flight", do: podwebhook.Delete, refused: "2000 granted requests are in progress", allowed: 3, disrupted: 2000,
 			budget: budget(3, func(b *policyv1beta1.PodUnavailableBudget) {
 				b.Status.DisruptedPods = map[string]metav1.Time{}
 				for i := range 2000 {
@@ -156,7 +156,7 @@ func TestJudge(t *testing.T) {
 				tc.pod = pod("web-1")
 			}
 			before := tc.budget.Status.DeepCopy()
-			v := judge(tc.budget, podguard.Request{Operation: tc.do, Old: tc.pod}, noon)
+			v := judge(tc.budget, podwebhook.Request{Operation: tc.do, Old: tc.pod}, noon)
 			if tc.refused == "" {
 				require.Nil(t, v.refusal)
 			} else {
@@ -169,9 +169,9 @@ func TestJudge(t *testing.T) {
 			require.Equal(t, tc.allowed, s.UnavailableAllowed)
 			require.Len(t, s.DisruptedPods, tc.disrupted)
 			require.Len(t, s.UnavailablePods, tc.unavailable)
-			require.Equal(t, v.took, fmt.Sprint(*before) != fmt.Sprint(s), "only what was taken is written")
+			require.Equal(t, v.took, fmt.Sprint(*before) != fmt.Sprint(s), "only a taken unit is written")
 			for name, at := range s.DisruptedPods {
-				require.True(t, name != "web-1" || !v.took || at.Equal(new(metav1.NewTime(noon))), "a grant is of now")
+				require.True(t, name != "web-1" || !v.took || at.Equal(new(metav1.NewTime(noon))), "a grant has the current time")
 			}
 		})
 	}

@@ -15,9 +15,8 @@ import (
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // kind is the kind's name.
@@ -35,7 +34,7 @@ func Registration() setup.Kind {
 		Gates: []featuregate.Feature{feature.PodWebhook, feature.PodUnavailableBudgetDelete, feature.PodUnavailableBudgetUpdate},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
 			return Setup(ctx, mgr, Options{
-				Workers: o.Workers[name], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+				Options: o.Control(name),
 			})
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
@@ -53,7 +52,7 @@ func Registration() setup.Kind {
 			&policyv1beta1.PodUnavailableBudget{}, replicaSets(), &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1beta1.CloneSet{},
 			&appsv1beta1.StatefulSet{},
 		},
-		Pods:   func(setup.Options) []podstep.Step { return []podstep.Step{step()} },
-		Guards: func(o setup.Options) []podguard.Guard { return []podguard.Guard{guard(o.Clock)} },
+		Pods:   func(setup.Options) []podwebhook.Step { return []podwebhook.Step{step()} },
+		Guards: func(o setup.Options) []podwebhook.Guard { return []podwebhook.Guard{guard(o.Clock)} },
 	}
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the labels step and reason.
@@ -35,9 +35,9 @@ func Register(r prometheus.Registerer) error {
 func RegisterGuard(r prometheus.Registerer) error { return metric.Register(r, refusals) }
 
 func count(p planned) {
-	measure.Steps.WithLabelValues(stepAnnotate, reasonUnnamed).Add(float64(len(p.unnamed)))
-	measure.Steps.WithLabelValues(stepForget, reasonNotDeleted).Add(float64(len(p.notDeleted)))
+	measure.Count(stepAnnotate, reasonUnnamed, len(p.unnamed))
+	measure.Count(stepForget, reasonNotDeleted, len(p.notDeleted))
 	if p.fault != nil {
-		measure.Waits.WithLabelValues(ReasonNotCounted).Inc()
+		measure.Wait(ReasonNotCounted)
 	}
 }

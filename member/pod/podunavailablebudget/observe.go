@@ -22,10 +22,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
@@ -68,11 +68,11 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, now 
 		return o, fmt.Errorf("read PodUnavailableBudget: %w", err)
 	}
 	// Once the grant is gone, the next reconcile would count what the cache shows, which may be behind.
-	for was, is := range o.reread {
-		if is == nil || is.UID != was.UID || is.DeletionTimestamp != nil {
-			r.Expect.Deleted(o.budget.UID, was)
+	for cached, live := range o.reread {
+		if live == nil || live.UID != cached.UID || live.DeletionTimestamp != nil {
+			r.Expect.Deleted(o.budget.UID, cached)
 		} else {
-			r.Expect.Written(o.budget.UID, is)
+			r.Expect.Written(o.budget.UID, live)
 		}
 	}
 	return o, nil
@@ -108,7 +108,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 	ref, byRef := refOf(o.budget)
 	o.ends = byRef && target == nil
 	if o.budget.Spec.ProtectTotalReplicas == nil && !o.ends {
-		o.expected, o.fault = r.expected(ctx, target, ref.Kind, o.pods)
+		o.expected, o.fault = r.expectedPods(ctx, target, ref.Kind, o.pods)
 	}
 	return nil
 }
@@ -131,11 +131,11 @@ func (r *Reconciler) protectedPods(
 		}
 		return pointers(pods.Items), nil, nil
 	}
-	target, err := r.target(ctx, ref)
-	if err != nil || goes(target) {
+	target, err := r.readTarget(ctx, ref)
+	if err != nil || leavesWithPods(target) {
 		return nil, nil, err
 	}
-	owners, err := r.below(ctx, target, ref.Kind)
+	owners, err := r.descendants(ctx, target, ref.Kind)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,10 +150,10 @@ func (r *Reconciler) protectedPods(
 	return out, target, nil
 }
 
-// target reads the workload of a budget, or returns nil if there is none. Without a workload no pod is protected, so the apiserver has to
+// readTarget reads the workload of a budget, or returns nil if there is none. Without a workload no pod is protected, so the apiserver has to
 // confirm what a cache that may be behind shows.
-func (r *Reconciler) target(ctx context.Context, ref scaletarget.Ref) (client.Object, error) {
-	known := cached(ref.Kind)
+func (r *Reconciler) readTarget(ctx context.Context, ref scaletarget.Ref) (client.Object, error) {
+	known := isCached(ref.Kind)
 	if known {
 		if o, err := scaletarget.Get(ctx, r.Client, ref); err != nil || o != nil {
 			return o, err
@@ -169,9 +169,9 @@ func (r *Reconciler) target(ctx context.Context, ref scaletarget.Ref) (client.Ob
 	return o, nil
 }
 
-// goes reports whether a workload is gone, or is being deleted together with its pods. The garbage collector deletes such pods, and nothing
-// replaces them.
-func goes(w client.Object) bool {
+// leavesWithPods reports whether a workload is gone, or is being deleted together with its pods. The garbage collector deletes such pods, and
+// nothing replaces them.
+func leavesWithPods(w client.Object) bool {
 	return w == nil || w.GetDeletionTimestamp() != nil && !slices.Contains(w.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
@@ -182,8 +182,8 @@ type owner struct {
 	kind schema.GroupVersionKind
 }
 
-// below returns a workload and the workloads below it that may control its pods.
-func (r *Reconciler) below(ctx context.Context, target client.Object, kind schema.GroupVersionKind) ([]owner, error) {
+// descendants returns a workload and the workloads below it that may control its pods.
+func (r *Reconciler) descendants(ctx context.Context, target client.Object, kind schema.GroupVersionKind) ([]owner, error) {
 	out := []owner{{target, kind}}
 	var kinds []schema.GroupVersionKind
 	switch kind.GroupKind() {
@@ -194,7 +194,7 @@ func (r *Reconciler) below(ctx context.Context, target client.Object, kind schem
 	}
 	for _, child := range kinds {
 		for _, o := range out {
-			found, err := r.controlled(ctx, o, child)
+			found, err := r.childrenOf(ctx, o, child)
 			if err != nil {
 				return nil, err
 			}
@@ -204,8 +204,8 @@ func (r *Reconciler) below(ctx context.Context, target client.Object, kind schem
 	return out, nil
 }
 
-// controlled returns the objects of a kind that o controls.
-func (r *Reconciler) controlled(ctx context.Context, o owner, kind schema.GroupVersionKind) ([]owner, error) {
+// childrenOf returns the objects of a kind that o controls.
+func (r *Reconciler) childrenOf(ctx context.Context, o owner, kind schema.GroupVersionKind) ([]owner, error) {
 	children := listOf(kind)
 	if err := r.Client.List(ctx, children, ownership.OwnedBy(o, false)...); err != nil {
 		return nil, fmt.Errorf("list %ss: %w", kind.Kind, err)
@@ -239,12 +239,12 @@ func listOf(kind schema.GroupVersionKind) client.ObjectList {
 // readGranted reads the pods of grants. A pod whose grant may be dropped is read from the apiserver: a cache that is behind could still show
 // it as available, and it would be counted.
 func (r *Reconciler) readGranted(ctx context.Context, from client.Reader, o *observed, now time.Time) error {
-	live := map[string]bool{}
+	fromServer := map[string]bool{}
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(o.budget.Status.DisruptedPods)), slices.Collect(maps.Keys(o.budget.Status.UnavailablePods))) {
 		key := types.NamespacedName{Namespace: o.budget.Namespace, Name: name}
 		pod, err := podOf(ctx, from, key)
-		if err == nil && ends(&o.budget.Status, name, pod, now) {
-			live[name] = true
+		if err == nil && grantExpired(&o.budget.Status, name, pod, now) {
+			fromServer[name] = true
 			pod, err = podOf(ctx, r.Live, key)
 		}
 		if err != nil {
@@ -255,15 +255,15 @@ func (r *Reconciler) readGranted(ctx context.Context, from client.Reader, o *obs
 	cached := o.pods
 	o.pods = nil
 	for _, pod := range cached {
-		is, granted := o.granted[pod.Name]
+		counted, granted := o.granted[pod.Name]
 		if !granted {
-			is = pod
+			counted = pod
 		}
-		if live[pod.Name] {
-			o.reread[pod] = is
+		if fromServer[pod.Name] {
+			o.reread[pod] = counted
 		}
-		if is != nil && is.DeletionTimestamp == nil {
-			o.pods = append(o.pods, is)
+		if counted != nil && counted.DeletionTimestamp == nil {
+			o.pods = append(o.pods, counted)
 		}
 	}
 	return nil
@@ -281,8 +281,8 @@ func podOf(ctx context.Context, from client.Reader, key types.NamespacedName) (*
 	return pod, nil
 }
 
-// ends reports whether a grant has expired and, judging by the cached pod, the kubelet has acted on any update.
-func ends(s *policyv1beta1.PodUnavailableBudgetStatus, name string, pod *corev1.Pod, now time.Time) bool {
+// grantExpired reports whether a grant has expired and, judging by the cached pod, the kubelet has acted on any update.
+func grantExpired(s *policyv1beta1.PodUnavailableBudgetStatus, name string, pod *corev1.Pod, now time.Time) bool {
 	if at, ok := s.DisruptedPods[name]; ok && !now.Before(at.Add(deletionTime)) {
 		return true
 	}
@@ -293,29 +293,29 @@ func ends(s *policyv1beta1.PodUnavailableBudgetStatus, name string, pod *corev1.
 	if pod == nil {
 		return true
 	}
-	lags, _ := inplace.Lags(pod, at.Time, now)
+	lags, _ := inplace.RestartPending(pod, at.Time, now)
 	return !lags
 }
 
-// expected returns how many pods a budget should have: the replicas of its target, or those of all workloads that own its pods. A pod counts
-// as one if it has no workload, or if its workload is being deleted or has no replicas.
-func (r *Reconciler) expected(
+// expectedPods returns how many pods a budget should have: the replicas of its target, or those of all workloads that own its pods. A pod
+// counts as one if it has no workload, or if its workload is being deleted or has no replicas.
+func (r *Reconciler) expectedPods(
 	ctx context.Context, target client.Object, kind schema.GroupVersionKind, pods []*corev1.Pod,
 ) (int32, error) {
 	if target != nil {
-		n, known, err := r.replicas(ctx, target, kind)
+		n, known, err := r.wantedReplicas(ctx, target, kind)
 		if err != nil || known {
 			return n, err
 		}
-		if !fetches(target) {
-			return number(pods), nil
+		if !countsReplicas(target) {
+			return podCount(pods), nil
 		}
 		return 0, fmt.Errorf("%s %s has no scale subresource: protect its pods by a selector, or set spec.protectTotalReplicas", kind.Kind, target.GetName())
 	}
 	byWorkload, total := map[types.UID]int32{}, int32(0)
 	at := map[types.UID]scaletarget.Ref{}
 	for _, pod := range pods {
-		top, err := r.top(ctx, pod)
+		top, err := r.topWorkload(ctx, pod)
 		if err != nil {
 			return 0, err
 		}
@@ -327,15 +327,15 @@ func (r *Reconciler) expected(
 		at[top.UID] = *top
 	}
 	for uid, n := range byWorkload {
-		w, err := r.target(ctx, at[uid])
+		w, err := r.readTarget(ctx, at[uid])
 		if err != nil {
 			return 0, err
 		}
-		if goes(w) {
+		if leavesWithPods(w) {
 			total += n
 			continue
 		}
-		wants, known, err := r.replicas(ctx, w, at[uid].Kind)
+		wants, known, err := r.wantedReplicas(ctx, w, at[uid].Kind)
 		if err != nil {
 			return 0, err
 		}
@@ -347,9 +347,9 @@ func (r *Reconciler) expected(
 	return total, nil
 }
 
-// top returns the workload whose replicas include a pod: the pod's controller, or the Deployment that controls its ReplicaSet. A node, which
-// controls static pods, doesn't count.
-func (r *Reconciler) top(ctx context.Context, pod *corev1.Pod) (*scaletarget.Ref, error) {
+// topWorkload returns the workload whose replicas include a pod: the pod's controller, or the Deployment that controls its ReplicaSet. A node,
+// which controls static pods, doesn't count.
+func (r *Reconciler) topWorkload(ctx context.Context, pod *corev1.Pod) (*scaletarget.Ref, error) {
 	ref, ok := scaletarget.Controller(pod)
 	if !ok || ref.Kind == corev1.SchemeGroupVersion.WithKind("Node") {
 		return nil, nil
@@ -367,9 +367,9 @@ func (r *Reconciler) top(ctx context.Context, pod *corev1.Pod) (*scaletarget.Ref
 	return &ref, nil
 }
 
-// replicas returns how many pods a workload wants. known is false if the workload doesn't say, or if its pods should be counted instead.
-func (r *Reconciler) replicas(ctx context.Context, w client.Object, kind schema.GroupVersionKind) (n int32, known bool, err error) {
-	if !fetches(w) {
+// wantedReplicas returns how many pods a workload wants. known is false if the workload doesn't say, or if its pods should be counted instead.
+func (r *Reconciler) wantedReplicas(ctx context.Context, w client.Object, kind schema.GroupVersionKind) (n int32, known bool, err error) {
+	if !countsReplicas(w) {
 		return 0, false, nil
 	}
 	key := client.ObjectKeyFromObject(w)
@@ -389,11 +389,13 @@ func (r *Reconciler) replicas(ctx context.Context, w client.Object, kind schema.
 	return scaletarget.Replicas(ctx, r.Client, w)
 }
 
-// number returns the number of pods.
-func number(pods []*corev1.Pod) int32 { return int32(min(len(pods), math.MaxInt32)) }
+// podCount returns the number of pods.
+func podCount(pods []*corev1.Pod) int32 { return int32(min(len(pods), math.MaxInt32)) }
 
-// fetches reports whether a workload's replicas count, instead of its pods.
-func fetches(w client.Object) bool { return w.GetAnnotations()[keys.DisableFetchReplicas] != "true" }
+// countsReplicas reports whether a workload's replicas count, instead of its pods.
+func countsReplicas(w client.Object) bool {
+	return w.GetAnnotations()[keys.DisableFetchReplicas] != "true"
+}
 
 func pointers[T any](items []T) []*T {
 	out := make([]*T, 0, len(items))

@@ -26,10 +26,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 )
 
 // scales maps names of objects to the responses of their scale subresources.
@@ -52,12 +52,12 @@ func indexed(tb testing.TB, scale scales, objects ...client.Object) client.WithW
 	}
 	return interceptor.NewClient(b.Build(), interceptor.Funcs{
 		SubResourceGet: func(_ context.Context, _ client.Client, _ string, o, into client.Object, _ ...client.SubResourceGetOption) error {
-			switch is := scale[o.GetName()].(type) {
+			switch owner := scale[o.GetName()].(type) {
 			case int:
-				into.(*unstructured.Unstructured).Object = map[string]any{"spec": map[string]any{"replicas": int64(is)}}
+				into.(*unstructured.Unstructured).Object = map[string]any{"spec": map[string]any{"replicas": int64(owner)}}
 				return nil
 			case error:
-				return is
+				return owner
 			}
 			return apierrors.NewNotFound(schema.GroupResource{}, o.GetName())
 		},
@@ -67,18 +67,17 @@ func indexed(tb testing.TB, scale scales, objects ...client.Object) client.WithW
 func reconciler(c client.Client, live client.Reader, watched *[]string) *Reconciler {
 	clk := clocktesting.NewFakePassiveClock(noon)
 	return &Reconciler{
-		Client: c, Live: live, Clock: clk, Expect: expect.New("Test", clk, 0), Events: &testkit.Events{},
-		Watch: func(k schema.GroupVersionKind) { *watched = append(*watched, k.Kind) },
+		Controller: controltest.New(c, live, clk, &testkit.Events{}), Watch: func(k schema.GroupVersionKind) { *watched = append(*watched, k.Kind) },
 	}
 }
 
-// of creates an object that is controlled by another one.
-func of[T client.Object](o T, name string, owner schema.GroupVersionKind, by string) T {
+// objectOf creates an object that is controlled by another one.
+func objectOf[T client.Object](o T, name string, owner schema.GroupVersionKind, by string) T {
 	o.SetNamespace(testkit.Namespace)
 	o.SetName(name)
 	o.SetUID(types.UID("uid-" + name))
 	if by != "" {
-		control(o, owner, by)
+		controlBy(o, owner, by)
 	}
 	return o
 }
@@ -86,16 +85,16 @@ func of[T client.Object](o T, name string, owner schema.GroupVersionKind, by str
 func TestPodsAndTheirTotal(t *testing.T) {
 	t.Parallel()
 	none := schema.GroupVersionKind{}
-	web := of(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(7))}}, "web", none, "")
-	set := of(&appsv1.ReplicaSet{}, "web-1", deployment, "web")
-	clones := of(&appsv1beta1.CloneSet{Spec: appsv1beta1.CloneSetSpec{Replicas: new(int32(3))}}, "clones", unitedDeployment, "fleet")
+	web := objectOf(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(7))}}, "web", none, "")
+	set := objectOf(&appsv1.ReplicaSet{}, "web-1", deployment, "web")
+	clones := objectOf(&appsv1beta1.CloneSet{Spec: appsv1beta1.CloneSetSpec{Replicas: new(int32(3))}}, "clones", unitedDeployment, "fleet")
 	uncounted := clones.DeepCopy()
 	uncounted.Annotations = map[string]string{keys.DisableFetchReplicas: "true"}
-	fleet := of(&appsv1beta1.UnitedDeployment{}, "fleet", none, "")
-	daemons := of(&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 4}}, "agent", none, "")
-	advancedDaemons := of(&appsv1beta1.DaemonSet{Status: appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 5}}, "agent2", none, "")
-	work := of(&batchv1.Job{}, "job", none, "")
-	rc := of(&corev1.ReplicationController{}, "rc", none, "")
+	fleet := objectOf(&appsv1beta1.UnitedDeployment{}, "fleet", none, "")
+	daemons := objectOf(&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 4}}, "agent", none, "")
+	advancedDaemons := objectOf(&appsv1beta1.DaemonSet{Status: appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 5}}, "agent2", none, "")
+	work := objectOf(&batchv1.Job{}, "job", none, "")
+	rc := objectOf(&corev1.ReplicationController{}, "rc", none, "")
 	controller := corev1.SchemeGroupVersion.WithKind("ReplicationController")
 	node := corev1.SchemeGroupVersion.WithKind("Node")
 	own := func(kind schema.GroupVersionKind, by string) func(i int) *corev1.Pod {
@@ -119,30 +118,30 @@ func TestPodsAndTheirTotal(t *testing.T) {
 		watched  []string
 	}{
 		{name: "a Deployment", budget: budget(0, targeting(deployment, "web")), objects: [][]client.Object{{web, set}, two(own(replicaSet, "web-1"))}, pods: 2, expected: 7},
-		{name: "its ReplicaSet", budget: budget(0, targeting(replicaSet, "web-1")), objects: [][]client.Object{{web, set}, two(own(replicaSet, "web-1"))}, scale: scales{"web-1": 6}, pods: 2, expected: 6},
+		{name: "the Deployment's ReplicaSet", budget: budget(0, targeting(replicaSet, "web-1")), objects: [][]client.Object{{web, set}, two(own(replicaSet, "web-1"))}, scale: scales{"web-1": 6}, pods: 2, expected: 6},
 		{name: "a UnitedDeployment", budget: budget(0, targeting(unitedDeployment, "fleet")), objects: [][]client.Object{{fleet, clones}, two(own(cloneSet, "clones"))}, scale: scales{"fleet": 9}, pods: 2, expected: 9},
 		{name: "a workload whose pods are to be counted", budget: budget(0, targeting(cloneSet, "clones")), objects: [][]client.Object{{uncounted}, two(own(cloneSet, "clones"))}, pods: 2, expected: 2},
 		{name: "a DaemonSet", budget: budget(0, targeting(daemonSet, "agent")), objects: [][]client.Object{{daemons}, two(own(daemonSet, "agent"))}, pods: 2, expected: 4, watched: []string{"DaemonSet"}},
-		{name: "one of apps.kruise.io", budget: budget(0, targeting(advancedDaemon, "agent2")), objects: [][]client.Object{{advancedDaemons}, two(own(advancedDaemon, "agent2"))}, pods: 2, expected: 5},
+		{name: "a DaemonSet of apps.kruise.io", budget: budget(0, targeting(advancedDaemon, "agent2")), objects: [][]client.Object{{advancedDaemons}, two(own(advancedDaemon, "agent2"))}, pods: 2, expected: 5},
 		{name: "another kind", budget: budget(0, targeting(controller, "rc")), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, scale: scales{"rc": 3}, pods: 2, expected: 3, watched: []string{"ReplicationController"}},
 		{name: "another kind without a scale", budget: budget(0, targeting(controller, "rc")), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, pods: 2, fault: "ReplicationController rc has no scale subresource: protect its pods by a selector", watched: []string{"ReplicationController"}},
 		{name: "a scale that can't be read", budget: budget(0, targeting(controller, "rc")), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, scale: scales{"rc": errors.New("boom")}, pods: 2, fault: "boom", watched: []string{"ReplicationController"}},
-		{name: "a total of its own needs no scale", budget: budget(0, targeting(controller, "rc"), func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.ProtectTotalReplicas = new(int32(8)) }), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, scale: scales{"rc": errors.New("boom")}, pods: 2, watched: []string{"ReplicationController"}},
-		{name: "no such workload", budget: budget(0, targeting(cloneSet, "none")), ends: true},
+		{name: "protectTotalReplicas needs no scale", budget: budget(0, targeting(controller, "rc"), func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.ProtectTotalReplicas = new(int32(8)) }), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, scale: scales{"rc": errors.New("boom")}, pods: 2, watched: []string{"ReplicationController"}},
+		{name: "a workload that does not exist", budget: budget(0, targeting(cloneSet, "none")), ends: true},
 		{name: "a workload that is deleted after its pods", budget: budget(0, targeting(deployment, "web")), objects: [][]client.Object{{deleted(web, "foregroundDeletion"), set}, two(own(replicaSet, "web-1"))}, ends: true},
-		{name: "one whose pods stay", budget: budget(0, targeting(deployment, "web")), objects: [][]client.Object{{deleted(web, "orphan"), set}, two(own(replicaSet, "web-1"))}, pods: 2, expected: 7},
-		{name: "pods by a selector, of such a workload", budget: budget(0), objects: [][]client.Object{{deleted(web, "foregroundDeletion"), set}, two(own(replicaSet, "web-1"))}, pods: 2, expected: 2},
+		{name: "a deleted workload whose pods are orphaned", budget: budget(0, targeting(deployment, "web")), objects: [][]client.Object{{deleted(web, "orphan"), set}, two(own(replicaSet, "web-1"))}, pods: 2, expected: 7},
+		{name: "pods of an orphaning workload by a selector", budget: budget(0), objects: [][]client.Object{{deleted(web, "foregroundDeletion"), set}, two(own(replicaSet, "web-1"))}, pods: 2, expected: 2},
 		{
-			name: "a selector of pods of several workloads, of a Job, of a node, and of none", budget: budget(0), scale: scales{"rc": 3},
+			name: "a selector of pods of several workloads, of a Job, of a node, and without a workload", budget: budget(0), scale: scales{"rc": 3},
 			objects: [][]client.Object{
 				{web, set, clones, rc, work, pod("alone")},
 				two(own(replicaSet, "web-1")), two(own(cloneSet, "clones")), two(own(controller, "rc")), two(own(job, "job")),
-				{pod("orphan", controlledBy(cloneSet, "gone")), pod("static", controlledBy(node, "node-1")), of(&corev1.Node{}, "node-1", none, "")},
+				{pod("orphan", controlledBy(cloneSet, "gone")), pod("static", controlledBy(node, "node-1")), objectOf(&corev1.Node{}, "node-1", none, "")},
 			},
 			pods: 11, expected: 7 + 3 + 3 + 2 + 1 + 1 + 1, watched: []string{"ReplicationController"},
 		},
 		{
-			name: "pods that don't count, and one that is ignored, which does", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
+			name: "inactive pods don't count, an ignored one does", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
 				b.Spec.IgnoredPodSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}}
 			}), objects: [][]client.Object{{
 				pod("a"), pod("b", labelled("canary", "true")), pod("c", labelled("app", "db")), pod("d", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
@@ -176,7 +175,7 @@ func TestIgnoredPodsCountAndAreNotJudged(t *testing.T) {
 	b := budget(0, targeting(cloneSet, "web"), func(b *policyv1beta1.PodUnavailableBudget) {
 		b.Spec.IgnoredPodSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}}
 	})
-	objects := []client.Object{b, of(&appsv1beta1.CloneSet{Spec: appsv1beta1.CloneSetSpec{Replicas: new(int32(5))}}, "web", schema.GroupVersionKind{}, "")}
+	objects := []client.Object{b, objectOf(&appsv1beta1.CloneSet{Spec: appsv1beta1.CloneSetSpec{Replicas: new(int32(5))}}, "web", schema.GroupVersionKind{}, "")}
 	for i := range 4 {
 		objects = append(objects, pod(fmt.Sprintf("web-%d", i), controlledBy(cloneSet, "web")))
 	}
@@ -194,12 +193,12 @@ func TestIgnoredPodsCountAndAreNotJudged(t *testing.T) {
 			c := indexed(t, nil, append(slices.Clone(objects), tc.canary)...)
 			_, err := reconciler(c, c, nil).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
 			require.NoError(t, err)
-			s := read(t, c).Status
+			s := getBudget(t, c).Status
 			require.Equal(t, [3]int32{5, tc.current, tc.allowed}, [3]int32{s.TotalReplicas, s.CurrentAvailable, s.UnavailableAllowed})
-			refusal, err := guardOf(c, c, &testkit.Events{}).Check(t.Context(), podguard.Request{Operation: podguard.Delete, Old: tc.canary})
+			refusal, err := guardOf(c, c, &testkit.Events{}).Check(t.Context(), podwebhook.Request{Operation: podwebhook.Delete, Old: tc.canary})
 			require.NoError(t, err)
 			require.Nil(t, refusal)
-			require.Equal(t, tc.allowed, read(t, c).Status.UnavailableAllowed, "it takes nothing")
+			require.Equal(t, tc.allowed, getBudget(t, c).Status.UnavailableAllowed, "the request takes no unit")
 		})
 	}
 }
@@ -215,11 +214,11 @@ func TestAGrantWhoseTimeIsOverIsReadFromTheApiserver(t *testing.T) {
 		// pods is the number of pods that count, and current the number of available ones.
 		pods, current int
 	}{
-		{name: "it is gone", since: 25 * time.Second, live: []client.Object{pod("web-0")}, pods: 1, current: 1},
-		{name: "it is being deleted", since: 25 * time.Second, live: []client.Object{pod("web-0"), deleting}, pods: 1, current: 1},
-		{name: "it is there and not ready", since: 25 * time.Second, live: []client.Object{pod("web-0"), pod("web-1", notReady)}, pods: 2, current: 1},
-		{name: "it is as it was", since: 25 * time.Second, live: []client.Object{pod("web-0"), pod("web-1")}, pods: 2, current: 2},
-		{name: "while there is time, the cache is enough", since: 5 * time.Second, pods: 2, current: 1},
+		{name: "the pod is gone", since: 25 * time.Second, live: []client.Object{pod("web-0")}, pods: 1, current: 1},
+		{name: "the pod is being deleted", since: 25 * time.Second, live: []client.Object{pod("web-0"), deleting}, pods: 1, current: 1},
+		{name: "the pod exists and is not ready", since: 25 * time.Second, live: []client.Object{pod("web-0"), pod("web-1", notReady)}, pods: 2, current: 1},
+		{name: "the pod is unchanged", since: 25 * time.Second, live: []client.Object{pod("web-0"), pod("web-1")}, pods: 2, current: 2},
+		{name: "before the grant expires the cache is used", since: 5 * time.Second, pods: 2, current: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -238,10 +237,10 @@ func TestAPodWhoseGrantIsForgottenIsNotCountedByACacheThatIsBehind(t *testing.T)
 	t.Parallel()
 	deleting := pod("web-1", func(p *corev1.Pod) { p.Finalizers, p.DeletionTimestamp = []string{"x/y"}, new(metav1.NewTime(noon)) })
 	down := pod("web-1", notReady)
-	for name, live := range map[string][]client.Object{"it is gone": {pod("web-0")}, "it is being deleted": {pod("web-0"), deleting}, "it is not ready": {pod("web-0"), down}} {
+	for name, live := range map[string][]client.Object{"the pod is gone": {pod("web-0")}, "the pod is being deleted": {pod("web-0"), deleting}, "the pod is not ready": {pod("web-0"), down}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			of := func(pods ...client.Object) []client.Object {
+			withUIDs := func(pods ...client.Object) []client.Object {
 				for _, p := range pods {
 					p.SetUID(types.UID("uid-" + p.GetName()))
 					p.SetAnnotations(map[string]string{keys.RelatedPub: "web", keys.RelatedPubOld: "web"}) // This way, no name needs to be written.
@@ -250,18 +249,18 @@ func TestAPodWhoseGrantIsForgottenIsNotCountedByACacheThatIsBehind(t *testing.T)
 			}
 			b := budget(0, grantedAgo("web-1", 25*time.Second))
 			b.UID = "uid-web"
-			apiserver := indexed(t, nil, of(live...)...)
-			if is := live[len(live)-1]; is.GetName() == "web-1" { // Another version than in the cache.
-				is.SetLabels(map[string]string{"app": "web", "a": "b"})
-				require.NoError(t, apiserver.Update(t.Context(), is))
+			apiserver := indexed(t, nil, withUIDs(live...)...)
+			if changed := live[len(live)-1]; changed.GetName() == "web-1" { // Another version than in the cache.
+				changed.SetLabels(map[string]string{"app": "web", "a": "b"})
+				require.NoError(t, apiserver.Update(t.Context(), changed))
 			}
-			c := indexed(t, nil, append(of(pod("web-0"), pod("web-1")), b)...)
+			c := indexed(t, nil, append(withUIDs(pod("web-0"), pod("web-1")), b)...)
 			r := reconciler(c, apiserver, nil)
 			for range 3 {
 				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
 				require.NoError(t, err)
-				require.Empty(t, read(t, c).Status.DisruptedPods)
-				require.Equal(t, int32(1), read(t, c).Status.CurrentAvailable)
+				require.Empty(t, getBudget(t, c).Status.DisruptedPods)
+				require.Equal(t, int32(1), getBudget(t, c).Status.CurrentAvailable)
 			}
 		})
 	}
@@ -281,8 +280,8 @@ func TestAWorkloadThatMayNotBeReadKeepsAllPods(t *testing.T) {
 	})
 	r := reconciler(c, c, nil)
 	_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
-	require.ErrorContains(t, err, "no right", "it is tried again")
-	s := read(t, c).Status
+	require.ErrorContains(t, err, "no right", "the write is retried")
+	s := getBudget(t, c).Status
 	require.Zero(t, s.UnavailableAllowed)
 	require.Equal(t, int32(4), s.DesiredAvailable)
 	require.Equal(t, []string{ReasonNoPods, ReasonNotCounted}, r.Events.(*testkit.Events).Reasons())
@@ -304,34 +303,34 @@ func TestWhichEventsMatter(t *testing.T) {
 		change func(*corev1.Pod)
 		want   bool
 	}{
-		"nothing": {func(*corev1.Pod) {}, false}, "an annotation": {annotated("a", "b"), false}, "the budget's name": {annotated(keys.RelatedPub, "b"), false},
+		"no change": {func(*corev1.Pod) {}, false}, "an annotation": {annotated("a", "b"), false}, "the budget's name": {annotated(keys.RelatedPub, "b"), false},
 		"both names": {func(p *corev1.Pod) { annotated(keys.RelatedPub, "b")(p); annotated(keys.RelatedPubOld, "b")(p) }, true},
 		"a label":    {labelled("a", "b"), true}, "not ready": {notReady, true}, "terminating": {terminating(0, 30), true},
 		"another pod": {func(p *corev1.Pod) { p.UID = "other" }, true},
 	} {
-		is := pod("web-0")
-		tc.change(is)
-		require.Equal(t, tc.want, podChanged(pod("web-0"), is, noon), name)
+		changed := pod("web-0")
+		tc.change(changed)
+		require.Equal(t, tc.want, podChanged(pod("web-0"), changed, noon), name)
 	}
 	for name, tc := range map[string]struct {
-		was, is client.Object
-		want    bool
+		before, after client.Object
+		want          bool
 	}{
 		"the status of a Deployment": {
 			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2"}}, false,
 		},
-		"how many nodes run a DaemonSet": {daemons("1", 1), daemons("2", 2), true}, "other status of a DaemonSet": {daemons("1", 1), daemons("2", 1), false},
-		"what may be the status of a DaemonSet":  {metadata(daemonSet, "1"), metadata(daemonSet, "2"), true},
-		"the metadata of a DaemonSet again":      {metadata(daemonSet, "1"), metadata(daemonSet, "1"), false},
-		"what may be the status of another kind": {metadata(replicaSet, "1"), metadata(replicaSet, "2"), false},
+		"the number of nodes of a DaemonSet": {daemons("1", 1), daemons("2", 2), true}, "another status field of a DaemonSet": {daemons("1", 1), daemons("2", 1), false},
+		"metadata of a DaemonSet whose status may have changed":  {metadata(daemonSet, "1"), metadata(daemonSet, "2"), true},
+		"unchanged metadata of a DaemonSet":                      {metadata(daemonSet, "1"), metadata(daemonSet, "1"), false},
+		"metadata of another kind whose status may have changed": {metadata(replicaSet, "1"), metadata(replicaSet, "2"), false},
 	} {
-		require.Equal(t, tc.want, workloadChanged(tc.was, tc.is), name)
+		require.Equal(t, tc.want, workloadChanged(tc.before, tc.after), name)
 	}
 	c := indexed(t, nil, budget(0), func() client.Object {
 		b := budget(0, targeting(deployment, "web"))
 		b.Name = "ref"
 		return b
-	}(), of(&appsv1.Deployment{}, "web", schema.GroupVersionKind{}, ""), of(&appsv1.ReplicaSet{}, "web-1", deployment, "web"))
+	}(), objectOf(&appsv1.Deployment{}, "web", schema.GroupVersionKind{}, ""), objectOf(&appsv1.ReplicaSet{}, "web-1", deployment, "web"))
 	r := reconciler(c, c, nil)
 	names := func(o client.Object) []string {
 		var out []string
@@ -340,9 +339,9 @@ func TestWhichEventsMatter(t *testing.T) {
 		}
 		return out
 	}
-	require.ElementsMatch(t, []string{"web", "ref"}, names(of(&appsv1.Deployment{}, "web", schema.GroupVersionKind{}, "")))
-	require.ElementsMatch(t, []string{"web", "ref"}, names(of(&appsv1.ReplicaSet{}, "web-2", deployment, "web")))
-	require.ElementsMatch(t, []string{"web"}, names(of(&appsv1.Deployment{}, "db", schema.GroupVersionKind{}, "")))
+	require.ElementsMatch(t, []string{"web", "ref"}, names(objectOf(&appsv1.Deployment{}, "web", schema.GroupVersionKind{}, "")))
+	require.ElementsMatch(t, []string{"web", "ref"}, names(objectOf(&appsv1.ReplicaSet{}, "web-2", deployment, "web")))
+	require.ElementsMatch(t, []string{"web"}, names(objectOf(&appsv1.Deployment{}, "db", schema.GroupVersionKind{}, "")))
 	require.Len(t, r.forPod(t.Context(), pod("p", controlledBy(replicaSet, "web-1"))), 2)
 	require.Empty(t, r.forPod(t.Context(), &corev1.Node{}))
 }

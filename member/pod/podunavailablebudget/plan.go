@@ -12,9 +12,9 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 // planned is the next state of a budget.
@@ -36,16 +36,16 @@ type planned struct {
 func plan(o observed, now time.Time) planned {
 	s := &o.budget.Status
 	p := planned{total: o.expected, fault: o.fault}
-	p.disrupted = p.grants(s.DisruptedPods, o, now, deletionTime, func(pod *corev1.Pod, _ time.Time) (bool, time.Time) {
+	p.disrupted = p.pendingGrants(s.DisruptedPods, o, now, deletionTime, func(pod *corev1.Pod, _ time.Time) (bool, time.Time) {
 		p.notDeleted = append(p.notDeleted, pod.Name)
 		return false, time.Time{}
 	})
-	p.unavailable = p.grants(s.UnavailablePods, o, now, updateTime, func(pod *corev1.Pod, at time.Time) (bool, time.Time) {
-		return inplace.Lags(pod, at, now)
+	p.unavailable = p.pendingGrants(s.UnavailablePods, o, now, updateTime, func(pod *corev1.Pod, at time.Time) (bool, time.Time) {
+		return inplace.RestartPending(pod, at, now)
 	})
 	slices.Sort(p.notDeleted)
 	for _, pod := range o.pods {
-		if o.counts && named(pod) != o.budget.Name {
+		if o.counts && budgetName(pod) != o.budget.Name {
 			p.unnamed = append(p.unnamed, pod)
 		}
 		_, disrupted := p.disrupted[pod.Name]
@@ -60,9 +60,9 @@ func plan(o observed, now time.Time) planned {
 		p.total, p.fault = *o.budget.Spec.ProtectTotalReplicas, nil
 	}
 	if p.fault != nil { // Keep the previous or the actual number: none of the pods may go.
-		p.total = max(s.TotalReplicas, number(o.pods))
+		p.total = max(s.TotalReplicas, podCount(o.pods))
 	}
-	p.desired = desired(&o.budget.Spec, p.total)
+	p.desired = desiredAvailable(&o.budget.Spec, p.total)
 	if p.total > 0 && p.fault == nil {
 		p.allowed = max(p.current-p.desired, 0)
 	}
@@ -75,8 +75,8 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// desired returns how many pods must be available. Percentages are rounded up. Admission has validated them.
-func desired(s *policyv1beta1.PodUnavailableBudgetSpec, total int32) int32 {
+// desiredAvailable returns how many pods must be available. Percentages are rounded up. Admission has validated them.
+func desiredAvailable(s *policyv1beta1.PodUnavailableBudgetSpec, total int32) int32 {
 	resolve := func(v *intstr.IntOrString) int32 {
 		n, err := rollout.Resolve(v, int(total), rollout.Up)
 		if err != nil {
@@ -90,10 +90,10 @@ func desired(s *policyv1beta1.PodUnavailableBudgetSpec, total int32) int32 {
 	return max(total-resolve(s.MaxUnavailable), 0)
 }
 
-// grants returns the grants that are still in flight. A grant is over when the pod with the same UID is being deleted, or when it expires:
-// then the apiserver has shown the state of the pod. expired is called for an expired grant whose pod exists and is not being deleted. It
-// returns whether to keep the grant, and until when.
-func (p *planned) grants(
+// pendingGrants returns the grants that are still in flight. A grant is over when the pod with the same UID is being deleted, or when it
+// expires: then the apiserver has shown the state of the pod. expired is called for an expired grant whose pod exists and is not being
+// deleted. It returns whether to keep the grant, and until when.
+func (p *planned) pendingGrants(
 	from map[string]metav1.Time, o observed, now time.Time, lifetime time.Duration, expired func(*corev1.Pod, time.Time) (bool, time.Time),
 ) map[string]metav1.Time {
 	var out map[string]metav1.Time
@@ -103,7 +103,7 @@ func (p *planned) grants(
 			at = metav1.NewTime(now.UTC().Truncate(time.Second))
 		}
 		ends := at.Add(lifetime)
-		if pod != nil && over(pod, at) {
+		if pod != nil && grantOver(pod, at) {
 			continue
 		}
 		if !now.Before(ends) {
@@ -127,13 +127,13 @@ func (p *planned) grants(
 // wait requests a recheck at the given time if that is in the future.
 func (p *planned) wait(until, now time.Time) {
 	if until.After(now) {
-		p.recheck = report.Sooner(p.recheck, until.Sub(now))
+		p.recheck = timing.Sooner(p.recheck, until.Sub(now))
 	}
 }
 
-// over reports whether a grant has taken effect, or was for an earlier pod with the same name. If a grant is later than the deletion that the
-// cache shows, it may be for the next pod with that name, which the cache doesn't have yet.
-func over(pod *corev1.Pod, at metav1.Time) bool {
+// grantOver reports whether a grant has taken effect, or was for an earlier pod with the same name. If a grant is later than the deletion that
+// the cache shows, it may be for the next pod with that name, which the cache doesn't have yet.
+func grantOver(pod *corev1.Pod, at metav1.Time) bool {
 	if at.Before(&pod.CreationTimestamp) {
 		return true
 	}
@@ -147,8 +147,8 @@ func over(pod *corev1.Pod, at metav1.Time) bool {
 	return !at.After(pod.DeletionTimestamp.Add(-grace))
 }
 
-// named returns the budget that a pod's annotations name, or "" if they disagree.
-func named(pod *corev1.Pod) string {
+// budgetName returns the budget that a pod's annotations name, or "" if they disagree.
+func budgetName(pod *corev1.Pod) string {
 	if name := pod.Annotations[keys.RelatedPub]; name == pod.Annotations[keys.RelatedPubOld] {
 		return name
 	}

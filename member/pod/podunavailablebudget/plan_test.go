@@ -65,66 +65,66 @@ func TestPlan(t *testing.T) {
 		notDeleted []string
 		recheck    time.Duration
 	}{
-		{name: "all are available", budget: budget(0), pods: pods(5), expected: 5, want: [4]int32{5, 4, 5, 1}},
-		{name: "one is not", budget: budget(1), pods: pods(5, pod("web-0", notReady)), expected: 5, want: [4]int32{5, 4, 4, 0}},
-		{name: "one is marked", budget: budget(1), pods: pods(5, pod("web-0", labelled(keys.UnavailablePodPrefix+"drain", "1"))), expected: 5, want: [4]int32{5, 4, 4, 0}},
-		{name: "some are missing", budget: budget(1), pods: pods(2), expected: 5, want: [4]int32{5, 4, 2, 0}},
+		{name: "all pods are available", budget: budget(0), pods: pods(5), expected: 5, want: [4]int32{5, 4, 5, 1}},
+		{name: "one pod is not available", budget: budget(1), pods: pods(5, pod("web-0", notReady)), expected: 5, want: [4]int32{5, 4, 4, 0}},
+		{name: "one pod is marked as unavailable", budget: budget(1), pods: pods(5, pod("web-0", labelled(keys.UnavailablePodPrefix+"drain", "1"))), expected: 5, want: [4]int32{5, 4, 4, 0}},
+		{name: "some pods are missing", budget: budget(1), pods: pods(2), expected: 5, want: [4]int32{5, 4, 2, 0}},
 		{name: "a surge", budget: budget(1), pods: pods(7), expected: 5, want: [4]int32{5, 4, 7, 3}},
 		{name: "a pod named for deletion counts once", budget: budget(1), pods: pods(6, pod("web-0", labelled(keys.SpecifiedDelete, "true"))), expected: 5, want: [4]int32{5, 4, 6, 2}},
 		{
-			name: "and when its deletion is granted no more", budget: budget(1, grantedAgo("web-0", time.Second)), expected: 5, want: [4]int32{5, 4, 5, 1},
+			name: "a pod named for deletion with a grant counts once", budget: budget(1, grantedAgo("web-0", time.Second)), expected: 5, want: [4]int32{5, 4, 5, 1},
 			pods: pods(6, pod("web-0", labelled(keys.SpecifiedDelete, "true"))), granted: map[string]*corev1.Pod{"web-0": pod("web-0")}, grants: []string{"web-0"}, recheck: 19 * time.Second,
 		},
 		{name: "percentages are rounded up", budget: percent("30%", ""), pods: pods(5), expected: 5, want: [4]int32{5, 3, 5, 2}},
-		{name: "those of what must be available too", budget: percent("", "30%"), pods: pods(5), expected: 5, want: [4]int32{5, 2, 5, 3}},
-		{name: "all may go", budget: percent("100%", ""), pods: pods(5), expected: 5, want: [4]int32{5, 0, 5, 5}},
-		{name: "more must be available than there are", budget: spec(func(s *policyv1beta1.PodUnavailableBudgetSpec) {
+		{name: "percentages of minAvailable are rounded up too", budget: percent("", "30%"), pods: pods(5), expected: 5, want: [4]int32{5, 2, 5, 3}},
+		{name: "all pods may become unavailable", budget: percent("100%", ""), pods: pods(5), expected: 5, want: [4]int32{5, 0, 5, 5}},
+		{name: "more pods must be available than exist", budget: spec(func(s *policyv1beta1.PodUnavailableBudgetSpec) {
 			s.MaxUnavailable, s.MinAvailable = nil, new(intstr.FromInt32(9))
 		}), pods: pods(5), expected: 5, want: [4]int32{5, 9, 5, 0}},
-		{name: "a total of its own", budget: spec(func(s *policyv1beta1.PodUnavailableBudgetSpec) { s.ProtectTotalReplicas = new(int32(10)) }), pods: pods(10), expected: 5, want: [4]int32{10, 9, 10, 1}},
-		{name: "a workload scaled to none", budget: budget(1), pods: pods(3), want: [4]int32{0, 0, 3, 0}},
+		{name: "protectTotalReplicas", budget: spec(func(s *policyv1beta1.PodUnavailableBudgetSpec) { s.ProtectTotalReplicas = new(int32(10)) }), pods: pods(10), expected: 5, want: [4]int32{10, 9, 10, 1}},
+		{name: "a workload scaled to 0", budget: budget(1), pods: pods(3), want: [4]int32{0, 0, 3, 0}},
 		{name: "a target that is deleted with its pods", ends: true, budget: spec(func(s *policyv1beta1.PodUnavailableBudgetSpec) {
 			s.MaxUnavailable, s.MinAvailable, s.ProtectTotalReplicas = nil, new(intstr.FromInt32(2)), new(int32(5))
 		}), want: [4]int32{5, 0, 0, 0}},
 		{name: "no pods", budget: budget(1), expected: 5, want: [4]int32{5, 4, 0, 0}},
-		{name: "what is not known keeps all", budget: budget(1), pods: pods(5), fault: errors.New("boom"), want: [4]int32{5, 4, 5, 0}},
-		{name: "also of a budget that never knew", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
+		{name: "an unknown number of replicas allows nothing", budget: budget(1), pods: pods(5), fault: errors.New("boom"), want: [4]int32{5, 4, 5, 0}},
+		{name: "an unknown number of replicas of a new budget allows nothing", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
 			b.Status = policyv1beta1.PodUnavailableBudgetStatus{}
 		}), fault: errors.New("boom"), want: [4]int32{0, 1, 0, 0}},
 		{
-			name: "a grant on its way", budget: budget(0, grantedAgo("web-0", 5*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},
+			name: "a grant in flight", budget: budget(0, grantedAgo("web-0", 5*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},
 			expected: 5, want: [4]int32{5, 4, 4, 0}, grants: []string{"web-0"}, recheck: 15 * time.Second,
 		},
 		{
-			name: "one of a clock that is far ahead counts from now", budget: budget(0, grantedAgo("web-0", -time.Hour)), pods: pods(5),
+			name: "a grant by a clock that is far ahead counts from now", budget: budget(0, grantedAgo("web-0", -time.Hour)), pods: pods(5),
 			granted: map[string]*corev1.Pod{"web-0": pod("web-0")}, expected: 5, want: [4]int32{5, 4, 4, 0}, grants: []string{"web-0"}, recheck: 20 * time.Second,
 		},
 		{
-			name: "one whose pod the cache lacks, which proves nothing", budget: budget(0, grantedAgo("web-5", 5*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-5": nil},
+			name: "a grant whose pod the cache lacks is kept", budget: budget(0, grantedAgo("web-5", 5*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-5": nil},
 			expected: 5, want: [4]int32{5, 4, 5, 1}, grants: []string{"web-5"}, recheck: 15 * time.Second,
 		},
 		{
-			name: "one that has come about", budget: budget(0, grantedAgo("web-5", 5*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-5": pod("web-5", terminating(4*time.Second, 30))},
+			name: "a grant that has taken effect", budget: budget(0, grantedAgo("web-5", 5*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-5": pod("web-5", terminating(4*time.Second, 30))},
 			expected: 5, want: [4]int32{5, 4, 5, 1},
 		},
 		{
-			name: "one for the next pod of a name of which the cache shows the former", budget: budget(0, grantedAgo("web-5", 5*time.Second)), pods: pods(5),
+			name: "a grant for the next pod with a name, while the cache shows the previous one", budget: budget(0, grantedAgo("web-5", 5*time.Second)), pods: pods(5),
 			granted: map[string]*corev1.Pod{"web-5": pod("web-5", terminating(20*time.Second, 30))}, expected: 5, want: [4]int32{5, 4, 5, 1}, grants: []string{"web-5"}, recheck: 15 * time.Second,
 		},
 		{
-			name: "one for a former pod", budget: budget(0, grantedAgo("web-0", 5*time.Second)), pods: pods(5), expected: 5, want: [4]int32{5, 4, 5, 1},
+			name: "a grant for an earlier pod", budget: budget(0, grantedAgo("web-0", 5*time.Second)), pods: pods(5), expected: 5, want: [4]int32{5, 4, 5, 1},
 			granted: map[string]*corev1.Pod{"web-0": pod("web-0", func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon) })},
 		},
 		{
-			name: "one that has not come about in time", budget: budget(0, grantedAgo("web-0", 20*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},
+			name: "an expired grant without effect", budget: budget(0, grantedAgo("web-0", 20*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},
 			expected: 5, want: [4]int32{5, 4, 5, 1}, notDeleted: []string{"web-0"},
 		},
-		{name: "one whose pod is gone by the apiserver", budget: budget(0, grantedAgo("web-5", 20*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-5": nil}, expected: 5, want: [4]int32{5, 4, 5, 1}},
+		{name: "a grant whose pod the apiserver no longer has", budget: budget(0, grantedAgo("web-5", 20*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-5": nil}, expected: 5, want: [4]int32{5, 4, 5, 1}},
 		{
-			name: "an update on its way", budget: budget(0, updatedAgo("web-0", 4*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},
+			name: "an update in flight", budget: budget(0, updatedAgo("web-0", 4*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},
 			expected: 5, want: [4]int32{5, 4, 4, 0}, grants: []string{"web-0"}, recheck: 6 * time.Second,
 		},
-		{name: "one whose time is over", budget: budget(0, updatedAgo("web-0", 10*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")}, expected: 5, want: [4]int32{5, 4, 5, 1}},
+		{name: "an expired update grant", budget: budget(0, updatedAgo("web-0", 10*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")}, expected: 5, want: [4]int32{5, 4, 5, 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -168,5 +168,5 @@ func TestPodsWithoutTheNameGetIt(t *testing.T) {
 	all := append(pods(2), pod("web-2"), pod("web-3", annotated(keys.RelatedPub, "web")), pod("web-4", annotated(keys.RelatedPub, "old"), annotated(keys.RelatedPubOld, "old")))
 	p := plan(observed{budget: budget(1), counts: true, pods: all, expected: 5}, noon)
 	require.Equal(t, all[2:], p.unnamed)
-	require.Empty(t, plan(observed{budget: budget(1), pods: all, expected: 5}, noon).unnamed, "an older budget has named them")
+	require.Empty(t, plan(observed{budget: budget(1), pods: all, expected: 5}, noon).unnamed, "the pods name an older budget")
 }

@@ -24,10 +24,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -47,9 +47,9 @@ const (
 // permission like the webhook, and delete at any later time.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
-	about := func(changed func(w *sim.World, was, is client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
-		return func(w *sim.World, was, is client.Object) []reconcile.Request {
-			if was != nil && is != nil && !changed(w, was, is) {
+	onChange := func(changed func(w *sim.World, before, after client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
+		return func(w *sim.World, before, after client.Object) []reconcile.Request {
+			if before != nil && after != nil && !changed(w, before, after) {
 				return nil
 			}
 			return []reconcile.Request{{NamespacedName: key}}
@@ -59,8 +59,7 @@ func simulated(tb testing.TB) sim.Kind {
 		Scheme: scheme(tb),
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{},
-				Parallel: 1, Watch: func(schema.GroupVersionKind) {},
+				Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{}), Watch: func(schema.GroupVersionKind) {},
 			}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
@@ -68,16 +67,16 @@ func simulated(tb testing.TB) sim.Kind {
 		},
 		For: &policyv1beta1.PodUnavailableBudget{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&appsv1beta1.CloneSet{}: about(func(_ *sim.World, was, is client.Object) bool { return workloadChanged(was, is) }),
-			&corev1.Pod{}:           about(func(w *sim.World, was, is client.Object) bool { return podChanged(was, is, w.Now()) }),
+			&appsv1beta1.CloneSet{}: onChange(func(_ *sim.World, before, after client.Object) bool { return workloadChanged(before, after) }),
+			&corev1.Pod{}:           onChange(func(w *sim.World, before, after client.Object) bool { return podChanged(before, after, w.Now()) }),
 		},
 		Actors: []sim.Actor{workload{}, requests{}, sim.Kubelet{}},
 		Rules: []sim.Rule{
-			{Name: "enough pods stay available", State: enough},
-			{Name: "a grant is remembered while its request may come", State: remembered},
-			{Name: "only the status and the names of budgets are written", Write: little},
+			{Name: "enough pods stay available", State: checkEnoughAvailable},
+			{Name: "a grant is kept while its request may arrive", State: checkGrantsKept},
+			{Name: "only the status and the names of budgets are written", Write: checkWrites},
 		},
-		Summary: end,
+		Summary: summarize,
 	}
 }
 
@@ -96,7 +95,7 @@ func (workload) Steps(w *sim.World) []sim.Step {
 					ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: map[string]string{"app": "web"}},
 					Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
 				}
-				control(p, cloneSet, "web")
+				controlBy(p, cloneSet, "web")
 				p.OwnerReferences[0].UID = set.UID
 				left, _ := strconv.Atoi(set.Annotations[restless])
 				if left == 0 {
@@ -125,7 +124,7 @@ func (requests) Steps(w *sim.World) []sim.Step {
 		case !wants || p.DeletionTimestamp != nil || when == onceReady && !servingIn(w, p):
 		case mayCome(w, p):
 			out = append(out, sim.Step{Do: remove})
-		case judge(b.DeepCopy(), podguard.Request{Operation: podguard.Delete, Old: p}, w.Now()).refusal == nil:
+		case judge(b.DeepCopy(), podwebhook.Request{Operation: podwebhook.Delete, Old: p}, w.Now()).refusal == nil:
 			out = append(out, sim.Step{Do: func(ctx context.Context) error {
 				at, err := grant(ctx, w, p)
 				if err != nil {
@@ -142,8 +141,8 @@ func (requests) Steps(w *sim.World) []sim.Step {
 }
 
 func servingIn(w *sim.World, p *corev1.Pod) bool {
-	is, _ := available(p, w.Now())
-	return is
+	ok, _ := available(p, w.Now())
+	return ok
 }
 
 // mayCome reports whether the deletion of a pod is granted and on its way to the apiserver. Nothing takes longer than deletionTime to arrive.
@@ -152,11 +151,11 @@ func mayCome(w *sim.World, p *corev1.Pod) bool {
 	return err == nil && w.Now().Before(at.Add(deletionTime))
 }
 
-// remembered: a grant is not dropped before the request arrives, unless it no longer takes a unit.
-func remembered(w *sim.World) error {
+// checkGrantsKept: a grant is not dropped before the request arrives, unless it no longer takes a unit.
+func checkGrantsKept(w *sim.World) error {
 	b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key)
 	for _, p := range sim.All[*corev1.Pod](w) {
-		if _, is := b.Status.DisruptedPods[p.Name]; !is && servingIn(w, p) && mayCome(w, p) && b.Status.DesiredAvailable > 0 {
+		if _, granted := b.Status.DisruptedPods[p.Name]; !granted && servingIn(w, p) && mayCome(w, p) && b.Status.DesiredAvailable > 0 {
 			return fmt.Errorf("the grant for %s is forgotten", p.Name)
 		}
 	}
@@ -166,7 +165,7 @@ func remembered(w *sim.World) error {
 // grant takes a unit for a pod, as the guard does, and returns the time of the grant, or zero if the pod needs none.
 func grant(ctx context.Context, w *sim.World, p *corev1.Pod) (time.Time, error) {
 	b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key).DeepCopy()
-	if v := judge(b, podguard.Request{Operation: podguard.Delete, Old: p}, w.Now()); v.took {
+	if v := judge(b, podwebhook.Request{Operation: podwebhook.Delete, Old: p}, w.Now()); v.took {
 		return b.Status.DisruptedPods[p.Name].Time, w.User().Status().Update(ctx, b)
 	}
 	if !servingIn(w, p) || b.Status.DesiredAvailable == 0 {
@@ -175,15 +174,15 @@ func grant(ctx context.Context, w *sim.World, p *corev1.Pod) (time.Time, error) 
 	return b.Status.DisruptedPods[p.Name].Time, nil // It already has a grant.
 }
 
-// enough: a granted deletion leaves enough pods available.
-func enough(w *sim.World) error {
+// checkEnoughAvailable: a granted deletion leaves enough pods available.
+func checkEnoughAvailable(w *sim.World) error {
 	changes := w.Changes()
 	if len(changes) == 0 {
 		return nil
 	}
 	last := changes[len(changes)-1]
-	was, isPod := last.Before.(*corev1.Pod)
-	if !isPod || last.ByController() || last.Verb != sim.Delete || !servingIn(w, was) {
+	deleted, isPod := last.Before.(*corev1.Pod)
+	if !isPod || last.ByController() || last.Verb != sim.Delete || !servingIn(w, deleted) {
 		return nil
 	}
 	n, b := 0, sim.Find[*policyv1beta1.PodUnavailableBudget](w, key)
@@ -192,21 +191,21 @@ func enough(w *sim.World) error {
 			n++
 		}
 	}
-	if least := int(desired(&b.Spec, *sim.Find[*appsv1beta1.CloneSet](w, key).Spec.Replicas)); n < least {
-		return fmt.Errorf("%d pods are available after the deletion of %s, and %d must be", n, was.Name, least)
+	if least := int(desiredAvailable(&b.Spec, *sim.Find[*appsv1beta1.CloneSet](w, key).Spec.Replicas)); n < least {
+		return fmt.Errorf("%d pods are available after the deletion of %s, and %d must be", n, deleted.Name, least)
 	}
 	return nil
 }
 
-func little(_ *sim.World, c sim.Change) error {
-	was, isPod := c.Before.(*corev1.Pod)
-	is, written := c.After.(*corev1.Pod)
+func checkWrites(_ *sim.World, c sim.Change) error {
+	before, isPod := c.Before.(*corev1.Pod)
+	after, written := c.After.(*corev1.Pod)
 	switch {
 	case c.After == nil: // It was rejected.
 	case isPod && written:
-		is = is.DeepCopy()
-		is.ResourceVersion, is.Annotations = was.ResourceVersion, was.Annotations
-		if !equality.Semantic.DeepEqual(was, is) {
+		after = after.DeepCopy()
+		after.ResourceVersion, after.Annotations = before.ResourceVersion, before.Annotations
+		if !equality.Semantic.DeepEqual(before, after) {
 			return fmt.Errorf("%s changes a pod", c.Request)
 		}
 	case c.Kind.Kind != kind || c.Sub != "status":
@@ -215,17 +214,17 @@ func little(_ *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end returns what matters at rest.
-func end(w *sim.World) string {
+// summarize returns what matters at rest.
+func summarize(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
-		_, is := p.Annotations[unwanted]
-		lines = append(lines, fmt.Sprintf("%s available=%t unwanted=%t of %s", p.Name, servingIn(w, p), is, named(p)))
+		_, isUnwanted := p.Annotations[unwanted]
+		lines = append(lines, fmt.Sprintf("%s available=%t unwanted=%t of %s", p.Name, servingIn(w, p), isUnwanted, budgetName(p)))
 	}
-	return strings.Join(append(lines, counted(sim.Find[*policyv1beta1.PodUnavailableBudget](w, key))), "\n")
+	return strings.Join(append(lines, describeStatus(sim.Find[*policyv1beta1.PodUnavailableBudget](w, key))), "\n")
 }
 
-func counted(b *policyv1beta1.PodUnavailableBudget) string {
+func describeStatus(b *policyv1beta1.PodUnavailableBudget) string {
 	s := b.Status
 	return fmt.Sprintf("generation %d: %d of %d available, %d must be, %d may go; deleted %v, updated %v", s.ObservedGeneration, s.CurrentAvailable, s.TotalReplicas,
 		s.DesiredAvailable, s.UnavailableAllowed, slices.Sorted(maps.Keys(s.DisruptedPods)), slices.Sorted(maps.Keys(s.UnavailablePods)))
@@ -242,10 +241,10 @@ func TestStoriesGolden(t *testing.T) {
 	k.Describe = func(c sim.Change) string {
 		switch o := c.After.(type) {
 		case *policyv1beta1.PodUnavailableBudget:
-			return counted(o)
+			return describeStatus(o)
 		case *corev1.Pod:
 			serves, _ := available(o, noon)
-			return fmt.Sprintf("available=%t of %q", serves, named(o))
+			return fmt.Sprintf("available=%t of %q", serves, budgetName(o))
 		}
 		return ""
 	}
@@ -268,13 +267,13 @@ func all(n int32) func(*sim.World) bool {
 }
 
 // edit changes an object.
-func edit[T client.Object](name string, when func(*sim.World) bool, of string, change func(T)) sim.Edit {
+func edit[T client.Object](name string, when func(*sim.World) bool, object string, change func(T)) sim.Edit {
 	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
-		return sim.Set(ctx, w, types.NamespacedName{Namespace: key.Namespace, Name: of}, change)
+		return sim.Set(ctx, w, types.NamespacedName{Namespace: key.Namespace, Name: object}, change)
 	}}
 }
 
-func unwant(when func(*sim.World) bool, pods ...string) []sim.Edit {
+func deletePods(when func(*sim.World) bool, pods ...string) []sim.Edit {
 	var out []sim.Edit
 	for _, p := range pods {
 		out = append(out, edit("delete "+p, when, p, func(p *corev1.Pod) { annotated(unwanted, "")(p) }))
@@ -298,23 +297,23 @@ func stories() []sim.Scenario {
 		return func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(n)) }
 	}
 	return []sim.Scenario{
-		{Name: "all are deleted one at a time", Objects: start(4, 1), Edits: unwant(all(4), every...)},
-		{Name: "all are deleted two at a time", Objects: start(4, 2), Edits: unwant(all(4), every...)},
-		{Name: "again and again", Objects: start(3, 1), Edits: slices.Concat(unwant(all(3), "web-0", "web-1"), unwant(all(3), "web-0", "web-2"), unwant(all(3), "web-0"))},
-		{Name: "new ones are deleted once they are ready", Objects: again(start(4, 2), 5)},
-		{Name: "more may go", Objects: start(4, 0), Edits: append(unwant(all(4), every...), edit("raise", nil, "web", most(2)))},
-		{Name: "fewer may go", Objects: start(4, 3), Edits: append(unwant(all(4), "web-0"), append([]sim.Edit{edit("lower", all(4), "web", most(1))}, unwant(all(4), every...)...)...)},
-		{Name: "a grant that nobody uses", Objects: start(3, 1), Edits: append([]sim.Edit{
+		{Name: "all pods are deleted one at a time", Objects: start(4, 1), Edits: deletePods(all(4), every...)},
+		{Name: "all pods are deleted two at a time", Objects: start(4, 2), Edits: deletePods(all(4), every...)},
+		{Name: "pods are deleted repeatedly", Objects: start(3, 1), Edits: slices.Concat(deletePods(all(3), "web-0", "web-1"), deletePods(all(3), "web-0", "web-2"), deletePods(all(3), "web-0"))},
+		{Name: "new pods are deleted once they are ready", Objects: again(start(4, 2), 5)},
+		{Name: "more pods may become unavailable", Objects: start(4, 0), Edits: append(deletePods(all(4), every...), edit("raise", nil, "web", most(2)))},
+		{Name: "fewer pods may become unavailable", Objects: start(4, 3), Edits: append(deletePods(all(4), "web-0"), append([]sim.Edit{edit("lower", all(4), "web", most(1))}, deletePods(all(4), every...)...)...)},
+		{Name: "an unused grant", Objects: start(3, 1), Edits: append([]sim.Edit{
 			{Name: "grant web-0", When: all(3), Do: func(ctx context.Context, w *sim.World) error {
 				_, err := grant(ctx, w, sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: key.Namespace, Name: "web-0"}))
 				return err
 			}},
-		}, unwant(all(3), "web-1")...)},
+		}, deletePods(all(3), "web-1")...)},
 		{Name: "a pod is marked as unavailable", Objects: start(3, 1), Edits: append([]sim.Edit{
 			edit("mark web-2", all(3), "web-2", labelled(keys.UnavailablePodPrefix+"drain", "")),
-		}, unwant(all(2), "web-0", "web-2")...)},
+		}, deletePods(all(2), "web-0", "web-2")...)},
 		{Name: "scaled out", Objects: start(2, 1), Edits: append([]sim.Edit{edit("scale to 4", all(2), "web", func(s *appsv1beta1.CloneSet) {
 			s.Spec.Replicas = new(int32(4))
-		})}, unwant(all(4), every...)...)},
+		})}, deletePods(all(4), every...)...)},
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -34,9 +34,9 @@ func TestAPodIsUnavailableUntilItsKubeletHasActed(t *testing.T) {
 	}{
 		{name: "a client patches images", reports: true, updated: 1},
 		{name: "a client patches images of an older kubelet", updated: 1},
-		{name: "a SidecarSet does", reports: true, records: true, updated: 1},
+		{name: "a SidecarSet patches images", reports: true, records: true, updated: 1},
 		{name: "the image can be pulled", reports: true, restarts: true, updated: 5},
-		{name: "by an older kubelet", records: true, restarts: true, updated: 5},
+		{name: "the image can be pulled by an older kubelet", records: true, restarts: true, updated: 5},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -62,10 +62,10 @@ func TestAPodIsUnavailableUntilItsKubeletHasActed(t *testing.T) {
 			guard := NewGuard(c, c, clk, &testkit.Events{})
 			patched := map[string]time.Time{}
 			kubelet := func(p *corev1.Pod) {
-				at, is := patched[p.Name]
+				at, isPatched := patched[p.Name]
 				st := &p.Status.ContainerStatuses[1]
 				switch {
-				case !is || st.Image == "log:2":
+				case !isPatched || st.Image == "log:2":
 					return
 				case clk.Now().Before(at.Add(stops)):
 					if tc.reports && !clk.Now().Before(at.Add(time.Second)) {
@@ -90,14 +90,14 @@ func TestAPodIsUnavailableUntilItsKubeletHasActed(t *testing.T) {
 				for i := range list.Items {
 					p := &list.Items[i]
 					kubelet(p)
-					_, is := patched[p.Name]
+					_, isPatched := patched[p.Name]
 					if podpatch.Ready(p) {
 						ready++
 					}
-					if is {
+					if isPatched {
 						continue
 					}
-					refusal, err := guard.Check(t.Context(), podguard.Request{Operation: podguard.Update, Old: p.DeepCopy()})
+					refusal, err := guard.Check(t.Context(), podwebhook.Request{Operation: podwebhook.Update, Old: p.DeepCopy()})
 					require.NoError(t, err)
 					if refusal != nil {
 						continue
@@ -121,8 +121,8 @@ func TestAPodIsUnavailableUntilItsKubeletHasActed(t *testing.T) {
 				clk.Step(time.Minute)
 				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
 				require.NoError(t, err)
-				require.Empty(t, read(t, c).Status.UnavailablePods)
-				require.Equal(t, int32(5), read(t, c).Status.CurrentAvailable)
+				require.Empty(t, getBudget(t, c).Status.UnavailablePods)
+				require.Equal(t, int32(5), getBudget(t, c).Status.CurrentAvailable)
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // StepFeature is the name of the step. It differs from the guard's: a pod without the annotations is protected just as well, so pods may be
@@ -17,17 +17,17 @@ import (
 const StepFeature = "PodUnavailableBudgetAnnotations"
 
 // step returns the step of the pod webhook that names the budget of a new pod.
-func step() podstep.Step {
-	return podstep.Step{
-		Feature: StepFeature, Order: podstep.OrderPodUnavailableBudget,
+func step() podwebhook.Step {
+	return podwebhook.Step{
+		Feature: StepFeature, Order: podwebhook.OrderPodUnavailableBudget,
 		Object: &policyv1beta1.PodUnavailableBudget{}, List: &policyv1beta1.PodUnavailableBudgetList{},
-		Observe: func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
+		Observe: func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podwebhook.Facts, error) {
 			b, err := budgetOf(ctx, cache, pod)
 			if err != nil {
 				return nil, err
 			}
 			if b == nil {
-				return podstep.Nothing("no PodUnavailableBudget protects the pod"), nil
+				return podwebhook.Nothing("no PodUnavailableBudget protects the pod"), nil
 			}
 			return facts(b.Name), nil
 		},
@@ -37,7 +37,7 @@ func step() podstep.Step {
 // facts is the name of the budget that protects a pod.
 type facts string
 
-// Change implements podstep.Facts.
+// Change implements podwebhook.Facts.
 func (f facts) Change(pod *corev1.Pod) string {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}

@@ -14,7 +14,7 @@ func TestANewPodGetsTheNameOfItsBudget(t *testing.T) {
 	f, err := step().Observe(t.Context(), apiserver(t, budget(0)), p)
 	require.NoError(t, err)
 	require.Equal(t, "PodUnavailableBudget web protects it", f.Change(p))
-	require.Equal(t, "web", named(p))
+	require.Equal(t, "web", budgetName(p))
 	p = pod("db-0", labelled("app", "db"))
 	p.Annotations = nil
 	f, err = step().Observe(t.Context(), apiserver(t, budget(0)), p)
@@ -22,5 +22,5 @@ func TestANewPodGetsTheNameOfItsBudget(t *testing.T) {
 	require.Equal(t, "no PodUnavailableBudget protects the pod", f.Change(p))
 	require.Empty(t, p.Annotations)
 	facts("web").Change(p)
-	require.Equal(t, "web", named(p))
+	require.Equal(t, "web", budgetName(p))
 }

@@ -12,11 +12,11 @@ import (
 
 	policyv1alpha1 "github.com/flotilla-io/flotilla/apis/policy/v1alpha1"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
-// documents reads what OpenKruise stores: the manifest, the object in v1beta1, and how it reads in v1alpha1.
-func documents(t *testing.T, name string, into ...any) {
+// readDocuments reads what OpenKruise stores: the manifest, the object in v1beta1, and how it reads in v1alpha1.
+func readDocuments(t *testing.T, name string, into ...any) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/openkruise-" + name + ".yaml")
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func documents(t *testing.T, name string, into ...any) {
 func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 	t.Parallel()
 	manifest, former, stored := &policyv1alpha1.PodUnavailableBudget{}, &policyv1alpha1.PodUnavailableBudget{}, &policyv1beta1.PodUnavailableBudget{}
-	documents(t, "v1alpha1", manifest, stored, former)
+	readDocuments(t, "v1alpha1", manifest, stored, former)
 	var seen policyv1alpha1.PodUnavailableBudget
 	require.NoError(t, policyv1alpha1.PodUnavailableBudgetFromHub(t.Context(), stored, &seen))
 	seen.TypeMeta = former.TypeMeta
@@ -38,7 +38,7 @@ func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 	var applied policyv1beta1.PodUnavailableBudget
 	require.NoError(t, policyv1alpha1.PodUnavailableBudgetToHub(t.Context(), manifest, &applied))
 	require.Empty(t, cmp.Diff(stored.Spec, applied.Spec), "the same manifest again changes nothing")
-	warnings, err := hook(apiserver(t)).ValidateUpdate(t.Context(), stored, stored)
+	warnings, err := newWebhook(apiserver(t)).ValidateUpdate(t.Context(), stored, stored)
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 }
@@ -49,9 +49,9 @@ func TestPlanOfATakeOver(t *testing.T) {
 	for _, name := range []string{"v1alpha1", "v1beta1"} {
 		stored := &policyv1beta1.PodUnavailableBudget{}
 		if name == "v1alpha1" {
-			documents(t, name, &policyv1alpha1.PodUnavailableBudget{}, stored, &policyv1alpha1.PodUnavailableBudget{})
+			readDocuments(t, name, &policyv1alpha1.PodUnavailableBudget{}, stored, &policyv1alpha1.PodUnavailableBudget{})
 		} else {
-			documents(t, name, &policyv1beta1.PodUnavailableBudget{}, stored)
+			readDocuments(t, name, &policyv1beta1.PodUnavailableBudget{}, stored)
 		}
 		o := observed{budget: stored, counts: true, expected: stored.Status.TotalReplicas}
 		for i := range stored.Status.TotalReplicas {
@@ -61,11 +61,11 @@ func TestPlanOfATakeOver(t *testing.T) {
 			o.pods = append(o.pods, p)
 		}
 		p := plan(o, noon)
-		require.Empty(t, p.unnamed, "no pod is touched")
+		require.Empty(t, p.unnamed, "no pod is written")
 		s, events := status(o, p, noon)
 		require.Empty(t, events)
 		s.Conditions = nil
-		require.Empty(t, cmp.Diff(stored.Status, s), "the status differs in nothing but its readiness")
-		require.Nil(t, judge(stored.DeepCopy(), podguard.Request{Operation: podguard.Delete, Old: o.pods[0]}, noon).refusal)
+		require.Empty(t, cmp.Diff(stored.Status, s), "only the readiness in the status differs")
+		require.Nil(t, judge(stored.DeepCopy(), podwebhook.Request{Operation: podwebhook.Delete, Old: o.pods[0]}, noon).refusal)
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // Kinds of workloads.
@@ -31,8 +31,8 @@ var (
 func native(kind string) schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind(kind) }
 func kruise(kind string) schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
 
-// between returns the cached kinds that may have a controller themselves.
-func between() []schema.GroupVersionKind {
+// cachedKinds returns the cached kinds that may have a controller themselves.
+func cachedKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{replicaSet, deployment, statefulSet, cloneSet, advanced}
 }
 
@@ -41,8 +41,10 @@ func sameKind(kind schema.GroupVersionKind) func(schema.GroupVersionKind) bool {
 	return func(k schema.GroupVersionKind) bool { return k.GroupKind() == kind.GroupKind() }
 }
 
-// cached reports whether the manager caches objects of a kind anyway.
-func cached(kind schema.GroupVersionKind) bool { return slices.ContainsFunc(between(), sameKind(kind)) }
+// isCached reports whether the manager caches objects of a kind anyway.
+func isCached(kind schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(cachedKinds(), sameKind(kind))
+}
 
 // replicaSets returns an empty object of the type that the cache uses for ReplicaSets.
 func replicaSets() client.Object { return scaletarget.Empty(replicaSet) }
@@ -62,12 +64,12 @@ func refOf(b *policyv1beta1.PodUnavailableBudget) (scaletarget.Ref, bool) {
 // chain returns the controllers of an object, as far up as the cache has their kinds. Reading another kind would start a watch that the
 // manager may not be allowed to have.
 func chain(ctx context.Context, cache client.Reader, o metav1.Object) ([]scaletarget.Ref, error) {
-	out, _, err := scaletarget.Chain(ctx, cache, o, cached)
+	out, _, err := scaletarget.Chain(ctx, cache, o, isCached)
 	return out, err
 }
 
-// protecting returns the cached budgets that protect a pod, oldest first. They are shared with the cache.
-func protecting(ctx context.Context, cache client.Reader, pod *corev1.Pod) ([]*policyv1beta1.PodUnavailableBudget, error) {
+// protectingBudgets returns the cached budgets that protect a pod, oldest first. They are shared with the cache.
+func protectingBudgets(ctx context.Context, cache client.Reader, pod *corev1.Pod) ([]*policyv1beta1.PodUnavailableBudget, error) {
 	var list policyv1beta1.PodUnavailableBudgetList
 	if err := cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list PodUnavailableBudgets: %w", err)
@@ -98,7 +100,7 @@ func protecting(ctx context.Context, cache client.Reader, pod *corev1.Pod) ([]*p
 
 // budgetOf returns the budget that counts for a pod, or nil.
 func budgetOf(ctx context.Context, cache client.Reader, pod *corev1.Pod) (*policyv1beta1.PodUnavailableBudget, error) {
-	all, err := protecting(ctx, cache, pod)
+	all, err := protectingBudgets(ctx, cache, pod)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}

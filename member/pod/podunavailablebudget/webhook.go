@@ -16,9 +16,9 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 )
 
 // Webhook validates what neither the schema nor CEL can. Objects of both API versions arrive as v1beta1. It is safe for concurrent use.
@@ -37,16 +37,16 @@ var _ admission.Validator[*policyv1beta1.PodUnavailableBudget] = &Webhook{}
 func (w *Webhook) ValidateCreate(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (admission.Warnings, error) {
 	if !w.Webhook || !w.Delete && !w.Update {
 		return nil, admit.Invalid(gvk(), b.Name, field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
-			"nothing would be protected: switch on feature gate %s, and %s for deletions and evictions or %s for updates and resizes",
+			"nothing would be protected: enable feature gate %s, and %s for deletions and evictions or %s for updates and resizes",
 			feature.PodWebhook, feature.PodUnavailableBudgetDelete, feature.PodUnavailableBudgetUpdate))})
 	}
 	faults := validate(b)
 	if len(faults) == 0 {
-		of, err := w.validateOthers(ctx, b)
+		conflicts, err := w.validateOthers(ctx, b)
 		if err != nil {
 			return nil, err
 		}
-		faults = of
+		faults = conflicts
 	}
 	return w.warnings(ctx, b), admit.Invalid(gvk(), b.Name, faults)
 }
@@ -69,8 +69,8 @@ func gvk() schema.GroupVersionKind { return policyv1beta1.GroupVersion.WithKind(
 func (w *Webhook) warnings(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) admission.Warnings {
 	var out admission.Warnings
 	if ns := admit.Namespace(ctx, b); slices.Contains(w.Exempt, ns) {
-		out = append(out, fmt.Sprintf("metadata.namespace: requests for pods of %s are not sent to the webhook (podWebhook.exemptNamespaces of "+
-			"the chart): none is judged", ns))
+		out = append(out, fmt.Sprintf("metadata.namespace: requests for pods in %s are not sent to the webhook (podWebhook.exemptNamespaces of "+
+			"the chart): none is checked", ns))
 	}
 	for i, o := range b.Spec.ProtectOperations {
 		gate, on := feature.PodUnavailableBudgetDelete, w.Delete
@@ -78,7 +78,7 @@ func (w *Webhook) warnings(ctx context.Context, b *policyv1beta1.PodUnavailableB
 			gate, on = feature.PodUnavailableBudgetUpdate, w.Update
 		}
 		if !on {
-			out = append(out, fmt.Sprintf("spec.protectOperations[%d]: %s is not judged while feature gate %s is off", i, o, gate))
+			out = append(out, fmt.Sprintf("spec.protectOperations[%d]: %s is not checked while feature gate %s is off", i, o, gate))
 		}
 	}
 	return out
@@ -102,10 +102,10 @@ func (w *Webhook) validateOthers(ctx context.Context, b *policyv1beta1.PodUnavai
 		switch {
 		case byRef && alsoByRef && mine.Same(theirs):
 			return field.ErrorList{field.Invalid(path.Child("targetRef"), mine.String(), fmt.Sprintf(
-				"it is the target of %s already, and a pod has one budget: delete that one, or change its spec", other.Name))}, nil
+				"it is already the target of %s, and a pod can have only one budget: delete that one, or change its spec", other.Name))}, nil
 		case !byRef && !alsoByRef && ownership.Overlapping(b.Spec.Selector, other.Spec.Selector):
 			return field.ErrorList{field.Invalid(path.Child("selector"), metav1.FormatLabelSelector(b.Spec.Selector), fmt.Sprintf(
-				"a pod could be selected by %s (%s) as well, and a pod has one budget: add a label by which the two differ",
+				"a pod could also be selected by %s (%s), and a pod can have only one budget: add a label that distinguishes the two",
 				other.Name, metav1.FormatLabelSelector(other.Spec.Selector)))}, nil
 		}
 	}
@@ -125,7 +125,7 @@ func validate(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
 	if t := s.TargetRef; t != nil {
 		at := path.Child("targetRef")
 		if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil || t.APIVersion == "" {
-			faults = append(faults, field.Invalid(at.Child("apiVersion"), t.APIVersion, "want group and version, such as apps/v1"))
+			faults = append(faults, field.Invalid(at.Child("apiVersion"), t.APIVersion, "must be a group and version, such as apps/v1"))
 		}
 		if t.Kind == "" {
 			faults = append(faults, field.Required(at.Child("kind"), "name the kind of the workload, such as Deployment"))
@@ -142,14 +142,14 @@ func validate(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
 // validateSelector validates a selector. An empty one would select every pod.
 func validateSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		return field.ErrorList{field.Required(path, "it would select every pod of the namespace: name a label that they have")}
+		return field.ErrorList{field.Required(path, "it would select every pod in the namespace: name a label that the pods have")}
 	}
 	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
 }
 
 // validateNumber validates a number of pods, or a percentage of at most 100%.
 func validateNumber(v *intstr.IntOrString, path *field.Path) field.ErrorList {
-	const want = "want a number of pods from 0 on, or a percentage from 0% to 100%"
+	const want = "must be a number of pods, 0 or more, or a percentage from 0% to 100%"
 	if n, err := rollout.Resolve(v, 100, rollout.Up); err != nil || v != nil && v.Type == intstr.String && n > 100 {
 		return field.ErrorList{field.Invalid(path, v.String(), want)}
 	}
@@ -162,11 +162,11 @@ func validateAnnotations(b *policyv1beta1.PodUnavailableBudget) field.ErrorList 
 	at := field.NewPath("metadata", "annotations")
 	if text := b.Annotations[keys.ProtectOperations]; text != "" && len(b.Spec.ProtectOperations) == 0 {
 		faults = append(faults, field.Invalid(at.Key(keys.ProtectOperations), text,
-			"want some of DELETE, EVICT, UPDATE and RESIZE, by commas, in an object of v1alpha1; in v1beta1 write spec.protectOperations"))
+			"must be DELETE, EVICT, UPDATE and RESIZE, separated by commas, in a v1alpha1 object; in v1beta1, set spec.protectOperations"))
 	}
 	if text := b.Annotations[keys.ProtectTotalReplicas]; text != "" && b.Spec.ProtectTotalReplicas == nil {
 		faults = append(faults, field.Invalid(at.Key(keys.ProtectTotalReplicas), text,
-			"want a number from 1 on, in an object of v1alpha1; in v1beta1 write spec.protectTotalReplicas"))
+			"must be 1 or more, in a v1alpha1 object; in v1beta1, set spec.protectTotalReplicas"))
 	}
 	return faults
 }

@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // fieldOwner is the name under which the controller writes.
@@ -24,13 +24,13 @@ func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned) erro
 	if len(p.conditions) > 0 {
 		b := podpatch.New(pod)
 		b.Status.Conditions = p.conditions
-		measure.Steps.WithLabelValues(stepConditions, reasonResult).Inc()
+		measure.Count(stepConditions, reasonResult, 1)
 		all = r.write(ctx, pod, b, podpatch.Status)
 	}
 	if len(p.labels)+len(p.annotations) > 0 {
 		b := podpatch.New(pod)
 		b.Metadata.Labels, b.Metadata.Annotations = p.labels, p.annotations
-		measure.Steps.WithLabelValues(stepMetadata, reasonResult).Inc()
+		measure.Count(stepMetadata, reasonResult, 1)
 		all = errors.Join(all, r.write(ctx, pod, b, ""))
 	}
 	return all

@@ -19,8 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -37,24 +38,24 @@ func TestWritesToAPodWithoutProbesAreForgotten(t *testing.T) {
 		gone   bool
 		kept   bool
 	}{
-		{name: "it is as before", change: func(*corev1.Pod) {}, kept: true},
-		{name: "it is gone", gone: true},
-		{name: "it is being deleted", change: func(p *corev1.Pod) {
+		{name: "the pod is unchanged", change: func(*corev1.Pod) {}, kept: true},
+		{name: "the pod is gone", gone: true},
+		{name: "the pod is being deleted", change: func(p *corev1.Pod) {
 			p.DeletionTimestamp, p.Finalizers = new(metav1.NewTime(noon)), []string{"example.com/hold"}
 		}},
-		{name: "it has ended", change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
-		{name: "no PodProbeMarker selects it", change: func(p *corev1.Pod) { p.Labels = nil }},
-		{name: "another one of its name has no node yet", change: func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "later", "" }},
+		{name: "the pod has ended", change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
+		{name: "no PodProbeMarker selects the pod", change: func(p *corev1.Pod) { p.Labels = nil }},
+		{name: "another pod with its name has no node yet", change: func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "later", "" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			pod := has(map[string]string{"game": "yes"})
+			pod := podWith(map[string]string{"game": "yes"})
 			pod.Spec.NodeName, pod.ResourceVersion = "node-1", "7"
 			with := func(objects ...client.Object) client.Client {
 				return clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, marker("a", idle))...).Build()
 			}
 			clk := clocktesting.NewFakePassiveClock(noon)
-			r := &Reconciler{Client: with(pod.DeepCopy()), Clock: clk, Expect: expect.New("Test", clk, 0)}
+			r := &Reconciler{Controller: &control.Controller{Client: with(pod.DeepCopy()), Clock: clk, Expect: expect.New("Test", clk, 0)}}
 			reconcile := func() ctrl.Result {
 				t.Helper()
 				got, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
@@ -69,9 +70,9 @@ func TestWritesToAPodWithoutProbesAreForgotten(t *testing.T) {
 			if tc.gone {
 				r.Client = with()
 			} else {
-				is := pod.DeepCopy()
-				tc.change(is)
-				r.Client = with(is)
+				changed := pod.DeepCopy()
+				tc.change(changed)
+				r.Client = with(changed)
 			}
 			if _, err := r.observe(t.Context(), client.ObjectKeyFromObject(pod)); !tc.kept {
 				require.ErrorIs(t, err, expect.ErrGone)
@@ -95,17 +96,16 @@ func TestAWriteToAPodThatWasReplacedIsNoError(t *testing.T) {
 		})
 		var events testkit.Events
 		r := &Reconciler{
-			Client: interceptor.NewClient(nil, interceptor.Funcs{
+			Controller: &control.Controller{Client: interceptor.NewClient(nil, interceptor.Funcs{
 				Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 					return refused
 				},
 				SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 					return refused
 				},
-			}),
-			Events: &events,
+			}), Events: &events},
 		}
-		pod := has(nil)
+		pod := podWith(nil)
 		for what, p := range map[string]planned{
 			"conditions": {conditions: []podpatch.Condition{{Type: idle, Status: corev1.ConditionTrue}}},
 			"labels":     {labels: map[string]*string{"idle": new("yes")}},

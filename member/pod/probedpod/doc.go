@@ -9,5 +9,4 @@
 //
 // Pods on virtual nodes have no NodePodProbe. The node's agent writes their conditions (gate EnablePodProbeMarkerOnServerless), and labels
 // and annotations follow from those.
-// labels and annotations follow those.
 package probedpod

@@ -9,7 +9,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
 )
 
 // Feature is the name in events, logs and metrics.
@@ -25,7 +25,7 @@ func Registration() setup.Kind {
 			if !o.Gates.Enabled(feature.PodProbeMarker) {
 				return nil
 			}
-			return Setup(mgr, Options{Workers: o.Workers[name], Serverless: o.Gates.Enabled(feature.PodProbeMarkerOnServerless), ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock})
+			return Setup(mgr, Options{Options: o.Control(name), Serverless: o.Gates.Enabled(feature.PodProbeMarkerOnServerless)})
 		},
 	}
 }

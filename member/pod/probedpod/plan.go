@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // planned is what has to be written to a pod.
@@ -21,7 +21,7 @@ type planned struct {
 
 // result is the result of one probe.
 type result struct {
-	of *appsv1alpha1.PodContainerProbe
+	probe *appsv1alpha1.PodContainerProbe
 	appsv1alpha1.ContainerProbeState
 }
 
@@ -31,42 +31,42 @@ func plan(o observed, now time.Time) planned {
 	p := planned{labels: map[string]*string{}, annotations: map[string]*string{}}
 	written := map[string]bool{}
 	for i := range all {
-		if t := all[i].of.PodConditionType; t != "" && !written[t] && !o.serverless {
+		if t := all[i].probe.PodConditionType; t != "" && !written[t] && !o.serverless {
 			written[t] = true
-			p.condition(o.pod, corev1.PodConditionType(t), &all[i].ContainerProbeState, now)
+			p.addCondition(o.pod, corev1.PodConditionType(t), &all[i].ContainerProbeState, now)
 		}
 	}
 	// What one result sets, no other result changes or removes.
 	for _, holds := range []bool{true, false} {
 		for i := range all {
-			for j := range all[i].of.MarkerPolicy {
-				policy := &all[i].of.MarkerPolicy[j]
+			for j := range all[i].probe.MarkerPolicy {
+				policy := &all[i].probe.MarkerPolicy[j]
 				if (policy.State == all[i].State) == holds {
-					mark(p.labels, policy.Labels, holds)
-					mark(p.annotations, policy.Annotations, holds)
+					addChanges(p.labels, policy.Labels, holds)
+					addChanges(p.annotations, policy.Annotations, holds)
 				}
 			}
 		}
 	}
-	drop(p.labels, o.pod.Labels)
-	drop(p.annotations, o.pod.Annotations)
+	dropUnchanged(p.labels, o.pod.Labels)
+	dropUnchanged(p.annotations, o.pod.Annotations)
 	return p
 }
 
-// resultsOf returns the available probe results, those of the oldest PodProbeMarker first.
+// resultsOf returns the available probe results, with those of the oldest PodProbeMarker first.
 func resultsOf(o observed) []result {
 	var out []result
 	for _, m := range o.markers {
 		for i := range m.Spec.Probes {
-			of := &m.Spec.Probes[i]
+			probe := &m.Spec.Probes[i]
 			if o.serverless {
-				if c := podpatch.Find(o.pod, corev1.PodConditionType(of.PodConditionType)); c != nil && of.PodConditionType != "" {
-					out = append(out, result{of, appsv1alpha1.ContainerProbeState{State: stateOf(c.Status)}})
+				if c := podpatch.Find(o.pod, corev1.PodConditionType(probe.PodConditionType)); c != nil && probe.PodConditionType != "" {
+					out = append(out, result{probe, appsv1alpha1.ContainerProbeState{State: stateOf(c.Status)}})
 				}
 				continue
 			}
-			if s := podprobe.State(o.results, podprobe.Name(m.Name, of.Name)); s != nil && s.State != "" {
-				out = append(out, result{of, *s})
+			if s := podprobe.State(o.results, podprobe.Name(m.Name, probe.Name)); s != nil && s.State != "" {
+				out = append(out, result{probe, *s})
 			}
 		}
 	}
@@ -85,14 +85,14 @@ func stateOf(s corev1.ConditionStatus) appsv1alpha1.ProbeState {
 	return appsv1alpha1.ProbeUnknown
 }
 
-// condition adds the condition for a result, unless the pod already has it. A different probe time alone doesn't cause a write.
-func (p *planned) condition(pod *corev1.Pod, t corev1.PodConditionType, s *appsv1alpha1.ContainerProbeState, now time.Time) {
+// addCondition adds the condition for a result, unless the pod already has it. A different probe time alone doesn't cause a write.
+func (p *planned) addCondition(pod *corev1.Pod, t corev1.PodConditionType, s *appsv1alpha1.ContainerProbeState, now time.Time) {
 	status := corev1.ConditionFalse
 	if s.State == appsv1alpha1.ProbeSucceeded {
 		status = corev1.ConditionTrue
 	}
-	was := podpatch.Find(pod, t)
-	if was != nil && was.Status == status && was.Message == s.Message {
+	before := podpatch.Find(pod, t)
+	if before != nil && before.Status == status && before.Message == s.Message {
 		return
 	}
 	c := podpatch.Condition{Type: t, Status: status}
@@ -103,8 +103,8 @@ func (p *planned) condition(pod *corev1.Pod, t corev1.PodConditionType, s *appsv
 		c.LastProbeTime = &s.LastProbeTime
 	}
 	switch {
-	case was != nil && was.Status == status:
-		c.LastTransitionTime = was.LastTransitionTime
+	case before != nil && before.Status == status:
+		c.LastTransitionTime = before.LastTransitionTime
 	case !s.LastTransitionTime.IsZero():
 		c.LastTransitionTime = s.LastTransitionTime
 	default:
@@ -113,9 +113,9 @@ func (p *planned) condition(pod *corev1.Pod, t corev1.PodConditionType, s *appsv
 	p.conditions = append(p.conditions, c)
 }
 
-// mark adds what a policy sets or removes to changes, except for keys that are already there.
-func mark(changes map[string]*string, of map[string]string, set bool) {
-	for key, value := range of {
+// addChanges adds what a policy sets or removes to changes, except for keys that are already there.
+func addChanges(changes map[string]*string, metadata map[string]string, set bool) {
+	for key, value := range metadata {
 		switch _, taken := changes[key]; {
 		case taken:
 		case set:
@@ -126,10 +126,10 @@ func mark(changes map[string]*string, of map[string]string, set bool) {
 	}
 }
 
-// drop removes changes that have no effect.
-func drop(changes map[string]*string, have map[string]string) {
+// dropUnchanged removes changes that have no effect.
+func dropUnchanged(changes map[string]*string, have map[string]string) {
 	for key, value := range changes {
-		if is, has := have[key]; value == nil && !has || value != nil && has && is == *value {
+		if current, has := have[key]; value == nil && !has || value != nil && has && current == *value {
 			delete(changes, key)
 		}
 	}

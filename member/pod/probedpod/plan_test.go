@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -49,7 +49,7 @@ func state(name string, s appsv1alpha1.ProbeState, message string) appsv1alpha1.
 	}
 }
 
-func has(labels map[string]string, conditions ...corev1.PodCondition) *corev1.Pod {
+func podWith(labels map[string]string, conditions ...corev1.PodCondition) *corev1.Pod {
 	pod := testkit.Pod("web").Obj()
 	pod.Labels, pod.Annotations, pod.Status.Conditions = labels, nil, conditions
 	return pod
@@ -60,7 +60,7 @@ func TestPlan(t *testing.T) {
 	yes, no := map[string]string{"idle": "yes"}, map[string]string{"idle": "no"}
 	both := marker("a", idle, policy(ok, yes), policy(failed, no))
 	earlier := metav1.NewTime(noon.Add(-24 * time.Hour))
-	is := func(s corev1.ConditionStatus, message string) corev1.PodCondition {
+	current := func(s corev1.ConditionStatus, message string) corev1.PodCondition {
 		return corev1.PodCondition{Type: idle, Status: s, Message: message, LastTransitionTime: earlier}
 	}
 	condition := func(s corev1.ConditionStatus, at metav1.Time, message *string) []podpatch.Condition {
@@ -74,54 +74,54 @@ func TestPlan(t *testing.T) {
 		conditions []podpatch.Condition
 		labels     map[string]*string
 	}{
-		{name: "without a result nothing is written", pod: has(nil), markers: []*appsv1alpha1.PodProbeMarker{both}},
+		{name: "nothing is written without a result", pod: podWith(nil), markers: []*appsv1alpha1.PodProbeMarker{both}},
 		{
-			name: "a result without a state is none", pod: has(yes), markers: []*appsv1alpha1.PodProbeMarker{both},
+			name: "a result without a state is ignored", pod: podWith(yes), markers: []*appsv1alpha1.PodProbeMarker{both},
 			results: []appsv1alpha1.ContainerProbeState{state("a", "", "")},
 		},
 		{
-			name: "a success is True and sets the labels", pod: has(nil), markers: []*appsv1alpha1.PodProbeMarker{both},
+			name: "a success is True and sets the labels", pod: podWith(nil), markers: []*appsv1alpha1.PodProbeMarker{both},
 			results:    []appsv1alpha1.ContainerProbeState{state("a", ok, "fine")},
 			conditions: condition(corev1.ConditionTrue, began, new("fine")), labels: map[string]*string{"idle": new("yes")},
 		},
 		{
-			name: "a failure is False and changes them", pod: has(yes, is(corev1.ConditionTrue, "fine")), markers: []*appsv1alpha1.PodProbeMarker{both},
+			name: "a failure is False and changes the labels", pod: podWith(yes, current(corev1.ConditionTrue, "fine")), markers: []*appsv1alpha1.PodProbeMarker{both},
 			results:    []appsv1alpha1.ContainerProbeState{state("a", failed, "")},
 			conditions: condition(corev1.ConditionFalse, began, nil), labels: map[string]*string{"idle": new("no")},
 		},
 		{
-			name: "what is not known is False, and no policy is for it", pod: has(yes), markers: []*appsv1alpha1.PodProbeMarker{both},
+			name: "an unknown result is False and has no policy", pod: podWith(yes), markers: []*appsv1alpha1.PodProbeMarker{both},
 			results:    []appsv1alpha1.ContainerProbeState{state("a", none, "")},
 			conditions: condition(corev1.ConditionFalse, began, nil), labels: map[string]*string{"idle": nil},
 		},
 		{
-			name: "a pod that has it all gets no write", pod: has(yes, is(corev1.ConditionTrue, "fine")), markers: []*appsv1alpha1.PodProbeMarker{both},
+			name: "an up-to-date pod is not written", pod: podWith(yes, current(corev1.ConditionTrue, "fine")), markers: []*appsv1alpha1.PodProbeMarker{both},
 			results: []appsv1alpha1.ContainerProbeState{state("a", ok, "fine")},
 		},
 		{
-			name: "another message does not turn the condition", pod: has(no, is(corev1.ConditionFalse, "fine")), markers: []*appsv1alpha1.PodProbeMarker{both},
+			name: "another message keeps the transition time", pod: podWith(no, current(corev1.ConditionFalse, "fine")), markers: []*appsv1alpha1.PodProbeMarker{both},
 			results:    []appsv1alpha1.ContainerProbeState{state("a", failed, "bad")},
 			conditions: condition(corev1.ConditionFalse, earlier, new("bad")),
 		},
 		{
-			name: "a label of the other state goes, also if another value was set", pod: has(map[string]string{"idle": "perhaps", "app": "web"}),
+			name: "a label of the other state is removed, whatever its value", pod: podWith(map[string]string{"idle": "perhaps", "app": "web"}),
 			markers: []*appsv1alpha1.PodProbeMarker{marker("a", "", policy(ok, yes))}, results: []appsv1alpha1.ContainerProbeState{state("a", failed, "")},
 			labels: map[string]*string{"idle": nil},
 		},
 		{
-			name: "of two markers the first gets condition and label", pod: has(nil),
+			name: "the first of two markers sets condition and label", pod: podWith(nil),
 			markers:    []*appsv1alpha1.PodProbeMarker{marker("a", idle, policy(ok, yes)), marker("b", idle, policy(ok, no))},
 			results:    []appsv1alpha1.ContainerProbeState{state("b", ok, "b"), state("a", ok, "a")},
 			conditions: condition(corev1.ConditionTrue, began, new("a")), labels: map[string]*string{"idle": new("yes")},
 		},
 		{
-			name: "what one sets the other does not remove", pod: has(nil),
+			name: "a marker does not remove what another one sets", pod: podWith(nil),
 			markers: []*appsv1alpha1.PodProbeMarker{marker("a", "", policy(ok, no)), marker("b", "", policy(failed, yes))},
 			results: []appsv1alpha1.ContainerProbeState{state("a", failed, ""), state("b", failed, "")},
 			labels:  map[string]*string{"idle": new("yes")},
 		},
 		{
-			name: "while the first has no result the second one counts", pod: has(nil),
+			name: "the second marker counts while the first has no result", pod: podWith(nil),
 			markers: []*appsv1alpha1.PodProbeMarker{marker("a", idle), marker("b", idle)},
 			results: []appsv1alpha1.ContainerProbeState{state("b", ok, "b")}, conditions: condition(corev1.ConditionTrue, began, new("b")),
 		},
@@ -145,7 +145,7 @@ func TestAResultWithoutTimesIsOfNow(t *testing.T) {
 	t.Parallel()
 	s := appsv1alpha1.ContainerProbeState{Name: podprobe.Name("a", "a"), State: ok}
 	p := plan(observed{
-		pod: has(nil), markers: []*appsv1alpha1.PodProbeMarker{marker("a", idle)},
+		pod: podWith(nil), markers: []*appsv1alpha1.PodProbeMarker{marker("a", idle)},
 		results: &appsv1alpha1.PodProbeStatus{ProbeStates: []appsv1alpha1.ContainerProbeState{s}},
 	}, noon)
 	require.Equal(t, []podpatch.Condition{{Type: idle, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}, p.conditions)
@@ -167,7 +167,7 @@ func TestLabelsFollowTheConditionOfAnAgent(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			pod := has(map[string]string{"busy": "yes"}, tc.conditions...)
+			pod := podWith(map[string]string{"busy": "yes"}, tc.conditions...)
 			p := plan(observed{pod: pod, markers: []*appsv1alpha1.PodProbeMarker{m}, serverless: true}, noon)
 			require.Empty(t, p.conditions)
 			require.Equal(t, tc.want, p.labels)
@@ -198,15 +198,15 @@ func TestPodsOfAMarker(t *testing.T) {
 	t.Parallel()
 	game := map[string]string{"game": "yes"}
 	on := func(pod *corev1.Pod) *corev1.Pod { pod.Spec.NodeName = "node-1"; return pod }
-	other := on(has(game))
+	other := on(podWith(game))
 	other.Namespace = "other"
-	ended := on(has(game))
+	ended := on(podWith(game))
 	ended.Status.Phase = corev1.PodFailed
-	is := on(has(game))
-	require.Len(t, PodsOf(marker("a", idle), []*corev1.Pod{has(game), other, ended, on(has(nil)), is}), 1)
-	same := is.DeepCopy()
+	current := on(podWith(game))
+	require.Len(t, PodsOf(marker("a", idle), []*corev1.Pod{podWith(game), other, ended, on(podWith(nil)), current}), 1)
+	same := current.DeepCopy()
 	same.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 1}}
-	require.False(t, podChanged(is, same))
+	require.False(t, podChanged(current, same))
 	same.Status.Conditions = []corev1.PodCondition{{Type: idle}}
-	require.True(t, podChanged(is, same))
+	require.True(t, podChanged(current, same))
 }

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // fieldOwner is the name under which the controller writes.
@@ -31,23 +31,23 @@ type applied struct {
 	notUpgradable []string
 	// recreated holds the names of the pods that workloads were asked to recreate.
 	recreated []string
-	// refused holds the namespaces of the pods whose updates a budget refused.
-	refused sets.Set[string]
-	// refusals holds the messages; those of budgets include the namespace. waits is the readiness that they cause once they have lasted.
+	// refusedNamespaces holds the namespaces of the pods whose updates were refused, by a budget or another webhook.
+	refusedNamespaces sets.Set[string]
+	// refusals holds the messages; those of budgets include the namespace. waits reports them once they have lasted: see trackRefusals.
 	refusals []string
 	waits    report.Failure
 }
 
-// refuse records refusals of pod updates. A message that isn't from a budget, or that could be about several namespaces, stays unchanged.
-func (a *applied) refuse(messages []string, pods ...write) {
+// recordRefusals records refusals of pod updates. It adds the namespace to the name of a budget in a message, if all pods are in the same one.
+func (a *applied) recordRefusals(messages []string, writes ...write) {
 	namespaces := sets.New[string]()
-	for _, w := range pods {
+	for _, w := range writes {
 		namespaces.Insert(w.pod.Namespace)
 	}
-	a.refused = a.refused.Union(namespaces)
+	a.refusedNamespaces = a.refusedNamespaces.Union(namespaces)
 	for _, message := range messages {
-		if budget := podguard.BudgetOf(message); budget != "" && len(namespaces) == 1 {
-			message = podguard.BudgetMessage(namespaces.UnsortedList()[0]+"/"+budget, message)
+		if budget := podwebhook.BudgetOf(message); budget != "" && len(namespaces) == 1 {
+			message = podwebhook.BudgetMessage(namespaces.UnsortedList()[0]+"/"+budget, message)
 		}
 		a.refusals = append(a.refusals, message)
 	}
@@ -55,20 +55,20 @@ func (a *applied) refuse(messages []string, pods ...write) {
 
 // apply applies the plan. It is idempotent.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
-	a := applied{refused: sets.New[string]()}
+	a := applied{refusedNamespaces: sets.New[string]()}
 	w := revision.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}
 	switch err := w.Write(ctx, o.set.UID, p.revision); {
 	case errors.Is(err, revision.ErrCollision):
 		a.collided = true
 		return a
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return a // The event for it is on its way.
+		return a // A watch event will start the next reconcile.
 	case err != nil:
 		a.err = err
 		return a
 	}
 	a.revised = true
-	if p.label != nil && p.revision.Change == revision.Keep { // A renewed revision has a newer resourceVersion: its event is coming.
+	if p.toRelabel != nil && p.revision.Change == revision.Keep { // Otherwise its resourceVersion has just changed: the next reconcile does it.
 		a.err = r.relabel(ctx, o, p)
 	}
 	applier := podcontrol.Applier{Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel}, Owner: o.set.UID}
@@ -88,40 +88,40 @@ func (r *Reconciler) update(ctx context.Context, applier podcontrol.Applier, u u
 				a.err = errors.Join(a.err, err)
 				continue
 			}
-			patches = append(patches, podcontrol.Patch{Object: w.pod, Type: patch.Type, Data: patch.Data, Subresource: patch.Subresource})
+			patches = append(patches, podcontrol.Patch{Object: w.pod, Patch: patch})
 		}
 		result := applier.Writer.Patch(ctx, applier.Owner, patches)
 		a.err = errors.Join(a.err, result.Err)
 		if len(result.Refused) > 0 {
-			a.refuse(result.Refused, list...)
+			a.recordRefusals(result.Refused, list...)
 		}
 		return result
 	}
-	a.notUpgradable = send(u.refused...).Done
-	send(u.restored...)
-	for _, w := range r.allowed(ctx, u.resets, a) {
+	a.notUpgradable = send(u.markNotUpgradable...).Done
+	send(u.markUpgradable...)
+	for _, w := range r.filterAllowed(ctx, u.resets, a) {
 		if result := send(w); len(result.Done) > 0 {
-			r.Events.Record(w.pod, event.Normal(ReasonReset, actionUpdate, "emptied the containers that were replaced"))
+			r.Events.Record(w.pod, event.Normal(ReasonReset, actionUpdate, "set the replaced containers to hotUpgradeEmptyImage"))
 		} else if result.Err != nil {
-			r.Events.Record(w.pod, event.Warning(ReasonResetFailed, actionUpdate, "could not empty the containers that were replaced: %v", result.Err))
+			r.Events.Record(w.pod, event.Warning(ReasonResetFailed, actionUpdate, "could not set the replaced containers to hotUpgradeEmptyImage: %v", result.Err))
 		}
 	}
-	send(r.allowed(ctx, u.images, a)...)
-	a.recreated = send(u.recreates...).Done
+	send(r.filterAllowed(ctx, u.images, a)...)
+	a.recreated = send(u.recreates...).Done // These only set a label: budgets apply when the workload deletes the pod.
 }
 
-// allowed returns the writes that the guards are expected to allow, and records the refusals of the others.
-func (r *Reconciler) allowed(ctx context.Context, list []write, a *applied) []write {
-	requests := make([]podguard.Request, 0, len(list))
+// filterAllowed returns the writes that the guards are expected to allow, and records the refusals of the others.
+func (r *Reconciler) filterAllowed(ctx context.Context, list []write, a *applied) []write {
+	requests := make([]podwebhook.Request, 0, len(list))
 	for _, w := range list {
-		requests = append(requests, podguard.Request{Operation: podguard.Update, Old: w.pod})
+		requests = append(requests, podwebhook.Request{Operation: podwebhook.Update, Old: w.pod})
 	}
 	var out []write
 	for i, refusal := range r.Guards.Foreseen(ctx, requests) {
 		if refusal == nil {
 			out = append(out, list[i])
 		} else {
-			a.refuse([]string{refusal.Message}, list[i])
+			a.recordRefusals([]string{refusal.Message}, list[i])
 		}
 	}
 	return out
@@ -129,19 +129,19 @@ func (r *Reconciler) allowed(ctx context.Context, list []write, a *applied) []wr
 
 // relabel sets the SidecarSet's customVersion on the current revision.
 func (r *Reconciler) relabel(ctx context.Context, o observed, p planned) error {
-	is := p.label.DeepCopy()
+	target := p.toRelabel.DeepCopy()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": is.UID, "resourceVersion": is.ResourceVersion, "labels": map[string]string{keys.SidecarSetCustomVersion: o.set.Spec.CustomVersion},
+		"uid": target.UID, "resourceVersion": target.ResourceVersion, "labels": map[string]string{keys.SidecarSetCustomVersion: o.set.Spec.CustomVersion},
 	}})
 	if err != nil {
-		return fmt.Errorf("marshal label of revision %s: %w", is.Name, err)
+		return fmt.Errorf("marshal label of revision %s: %w", target.Name, err)
 	}
-	switch err := r.Client.Patch(ctx, is, client.RawPatch(types.MergePatchType, patch), fieldOwner); {
+	switch err := r.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), fieldOwner); {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("label revision %s: %w", is.Name, err)
+		return fmt.Errorf("label revision %s: %w", target.Name, err)
 	}
-	r.Expect.Written(o.set.UID, is)
+	r.Expect.Written(o.set.UID, target)
 	return nil
 }

@@ -21,22 +21,24 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 )
 
-// allows is a judge that allows that many requests.
-type allows int
+// allowance is a judge that allows that many requests.
+type allowance int
 
-func (allows) Check(context.Context, podguard.Request) (*podguard.Refusal, error) { return nil, nil }
+func (allowance) Check(context.Context, podwebhook.Request) (*podwebhook.Refusal, error) {
+	return nil, nil
+}
 
-func (n allows) Forecast(_ context.Context, requests []podguard.Request) ([]*podguard.Refusal, error) {
-	out := make([]*podguard.Refusal, len(requests))
+func (n allowance) Forecast(_ context.Context, requests []podwebhook.Request) ([]*podwebhook.Refusal, error) {
+	out := make([]*podwebhook.Refusal, len(requests))
 	for i := range requests {
 		if i >= int(n) {
-			out[i] = &podguard.Refusal{Message: podguard.BudgetMessage("web", fmt.Sprintf("%d refused", len(requests)-int(n)))}
+			out[i] = &podwebhook.Refusal{Message: podwebhook.BudgetMessage("web", fmt.Sprintf("%d refused", len(requests)-int(n)))}
 		}
 	}
 	return out, nil
@@ -44,15 +46,15 @@ func (n allows) Forecast(_ context.Context, requests []podguard.Request) ([]*pod
 
 func TestUpdatesThatABudgetWouldRefuseAreNotSent(t *testing.T) {
 	t.Parallel()
-	was := admitted(t, `{spec: {updateStrategy: {maxUnavailable: 100%}}}`)
-	s := withImage(t, was, "log:2", "30")
+	old := admitted(t, `{spec: {updateStrategy: {maxUnavailable: 100%}}}`)
+	s := withImage(t, old, "log:2", "30")
 	s.Generation, s.ResourceVersion = 1, ""
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	objects := []client.Object{s}
 	for _, name := range []string{"web-0", "web-1", "web-2"} {
-		pod := runs(runningPod(t, name, was))
+		pod := setRunning(runningPod(t, name, old))
 		pod.UID = types.UID(name) // Without a UID the cache never shows a write, and nothing is planned after it.
 		objects = append(objects, pod)
 	}
@@ -71,34 +73,33 @@ func TestUpdatesThatABudgetWouldRefuseAreNotSent(t *testing.T) {
 	})
 	clk := clocktesting.NewFakePassiveClock(noon)
 	r := &Reconciler{
-		Client: c, Live: c, Clock: clk, Expect: expect.New(kind, clk, 0), Events: &testkit.Events{}, Parallel: 1, Namespace: system, Opening: open{},
-		Guards: podguard.Guards{{Guard: podguard.Guard{Gates: podguard.Gates{podguard.Update: ""}}, Judge: allows(1)}},
+		Controller: controltest.New(c, c, clk, &testkit.Events{}), Namespace: system, Opening: openingAll{}, Guards: podwebhook.Guards{{Guard: podwebhook.Guard{Gates: podwebhook.Gates{podwebhook.Update: ""}}, Judge: allowance(1)}},
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s)}
 	_, err := r.Reconcile(t.Context(), request)
 	require.NoError(t, err)
 	require.Equal(t, 1, writes)
-	r.Guards[0].Judge = allows(0)
+	r.Guards[0].Judge = allowance(0)
 	for range 3 {
 		_, err = r.Reconcile(t.Context(), request)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, writes)
-	guarding := func(namespace string) client.Object {
+	guarded := func(namespace string) client.Object {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "budget"}}
 	}
-	require.Equal(t, []ctrl.Request{request}, r.refused(t.Context(), guarding("shop")), "it waits for a change of the budget")
-	require.Empty(t, r.refused(t.Context(), guarding("other")), "and of no other")
+	require.Equal(t, []ctrl.Request{request}, r.forGuard(t.Context(), guarded("shop")), "a changed budget in the pods' namespace triggers a reconcile")
+	require.Empty(t, r.forGuard(t.Context(), guarded("other")), "a budget in another namespace does not")
 
-	told := func() string {
-		is := &appsv1beta1.SidecarSet{}
-		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(s), is))
-		if got := report.GetCondition(is.Status.Conditions, keys.ConditionReconciling); got != nil {
+	reconciling := func() string {
+		current := &appsv1beta1.SidecarSet{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(s), current))
+		if got := report.GetCondition(current.Status.Conditions, keys.ConditionReconciling); got != nil {
 			return got.Reason + ": " + got.Message
 		}
 		return ""
 	}
-	require.Equal(t, "Progressing: pods are updated, or are not ready yet with the sidecars", told(), "not at once, as the budget may be recounted")
+	require.Equal(t, "Progressing: pods are being updated, or are not ready with the sidecars yet", reconciling(), "a refusal is not reported at once: the budget may be recounted")
 	clk.SetTime(noon.Add(9 * time.Second))
 	result, err := r.Reconcile(t.Context(), request)
 	require.NoError(t, err)
@@ -106,11 +107,11 @@ func TestUpdatesThatABudgetWouldRefuseAreNotSent(t *testing.T) {
 	clk.SetTime(noon.Add(10 * time.Second))
 	_, err = r.Reconcile(t.Context(), request)
 	require.NoError(t, err)
-	require.Equal(t, "Refused: pods wait for PodUnavailableBudget shop/web, which lets no more of them become unavailable now", told())
+	require.Equal(t, "Refused: pods wait for PodUnavailableBudget shop/web, which allows no more of them to become unavailable now", reconciling())
 	version := func() string {
-		is := &appsv1beta1.SidecarSet{}
-		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(s), is))
-		return is.ResourceVersion
+		current := &appsv1beta1.SidecarSet{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(s), current))
+		return current.ResourceVersion
 	}
 	written := version()
 	for i := range 3 {
@@ -118,11 +119,11 @@ func TestUpdatesThatABudgetWouldRefuseAreNotSent(t *testing.T) {
 		_, err = r.Reconcile(t.Context(), request)
 		require.NoError(t, err)
 	}
-	require.Equal(t, written, version(), "it is written once")
-	r.Guards[0].Judge = allows(9)
+	require.Equal(t, written, version(), "the status is written only once")
+	r.Guards[0].Judge = allowance(9)
 	clk.SetTime(noon.Add(20 * time.Second))
 	_, err = r.Reconcile(t.Context(), request)
 	require.NoError(t, err)
 	require.Equal(t, 3, writes)
-	require.NotContains(t, told(), "Refused")
+	require.NotContains(t, reconciling(), "Refused")
 }

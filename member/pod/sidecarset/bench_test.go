@@ -11,18 +11,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// still is a cache of SidecarSets that nothing writes to. It doesn't copy objects if they may stay uncopied.
-type still struct {
+// fixedCache is a cache of SidecarSets that nothing writes to. It doesn't copy objects if they may stay uncopied.
+type fixedCache struct {
 	client.Reader
 
 	sets []appsv1beta1.SidecarSet
 }
 
-func (s still) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (s fixedCache) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	list.(*appsv1beta1.SidecarSetList).Items = append([]appsv1beta1.SidecarSet(nil), s.sets...)
 	return nil
 }
@@ -32,7 +32,7 @@ func BenchmarkInject(b *testing.B) {
 	const sets = 50
 	for _, some := range []int{1, sets} {
 		b.Run(fmt.Sprintf("sidecarsets=%d/selected=%d", sets, some), func(b *testing.B) {
-			var cache still
+			var cache fixedCache
 			for i := range sets {
 				label := "web"
 				if i >= some {
@@ -48,10 +48,10 @@ func BenchmarkInject(b *testing.B) {
 			for b.Loop() {
 				facts, err := in.observe(b.Context(), cache, pod)
 				require.NoError(b, err)
-				is := pod.DeepCopy()
-				require.NoError(b, facts.(podstep.Reserver).Reserve(b.Context(), is))
-				facts.Change(is)
-				require.Len(b, is.Spec.Containers, 1+some)
+				created := pod.DeepCopy()
+				require.NoError(b, facts.(podwebhook.Reserver).Reserve(b.Context(), created))
+				facts.Change(created)
+				require.Len(b, created.Spec.Containers, 1+some)
 			}
 		})
 	}
@@ -65,16 +65,16 @@ func BenchmarkPlan(b *testing.B) {
 	} {
 		b.Run(name+"/pods=1000", func(b *testing.B) {
 			s := admitted(b, upgrade, `{spec: {updateStrategy: {maxUnavailable: 10%}}}`)
-			is := withImage(b, s, "log:2", "30")
+			changed := withImage(b, s, "log:2", "30")
 			list := make([]*corev1.Pod, 0, 1000)
 			for i := range cap(list) {
-				of := s
+				version := s
 				if i%2 == 0 {
-					of = is
+					version = changed
 				}
-				list = append(list, runs(runningPod(b, fmt.Sprintf("web-%04d", i), of)))
+				list = append(list, setRunning(runningPod(b, fmt.Sprintf("web-%04d", i), version)))
 			}
-			o := seen(b, is, list...)
+			o := observedFor(b, changed, list...)
 			b.ReportAllocs()
 			for b.Loop() {
 				p := plan(o, noon)

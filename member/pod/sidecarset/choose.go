@@ -15,10 +15,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // selects reports whether a SidecarSet's selector matches the pod's labels. An empty selector matches no pod.
@@ -31,28 +31,28 @@ func emptySelector(s *metav1.LabelSelector) bool {
 }
 
 // covers reports whether a SidecarSet covers a namespace with these labels. An invalid selector covers no namespace.
-func covers(s *appsv1beta1.SidecarSet, namespace string, of map[string]string) bool {
-	if name, ok := fixed(s); ok {
+func covers(s *appsv1beta1.SidecarSet, namespace string, namespaceLabels map[string]string) bool {
+	if name, ok := singleNamespace(s); ok {
 		return name == namespace
 	}
 	if s.Spec.NamespaceSelector == nil {
 		return true
 	}
-	by, err := metav1.LabelSelectorAsSelector(s.Spec.NamespaceSelector)
-	return err == nil && by.Matches(labels.Set(of))
+	selector, err := metav1.LabelSelectorAsSelector(s.Spec.NamespaceSelector)
+	return err == nil && selector.Matches(labels.Set(namespaceLabels))
 }
 
-// fixed returns the only namespace that a SidecarSet covers, if its namespace selector is just the name of one.
-func fixed(s *appsv1beta1.SidecarSet) (string, bool) {
-	by := s.Spec.NamespaceSelector
-	if by == nil || len(by.MatchExpressions) > 0 || len(by.MatchLabels) != 1 {
+// singleNamespace returns the only namespace that a SidecarSet covers, if its namespace selector is just the name of one.
+func singleNamespace(s *appsv1beta1.SidecarSet) (string, bool) {
+	selector := s.Spec.NamespaceSelector
+	if selector == nil || len(selector.MatchExpressions) > 0 || len(selector.MatchLabels) != 1 {
 		return "", false
 	}
-	name, ok := by.MatchLabels[corev1.LabelMetadataName]
+	name, ok := selector.MatchLabels[corev1.LabelMetadataName]
 	return name, ok
 }
 
-// baseOf returns the name of the SidecarSet that a canary replaces, or "" if s is no canary.
+// baseOf returns the name of the SidecarSet that a canary replaces, or "" if s is not a canary.
 func baseOf(s *appsv1beta1.SidecarSet) string {
 	if s.Annotations[keys.SidecarSetCanary] != "true" {
 		return ""
@@ -60,20 +60,23 @@ func baseOf(s *appsv1beta1.SidecarSet) string {
 	return s.Annotations[keys.SidecarSetBase]
 }
 
-// match returns the SidecarSets whose sidecars a new pod gets, sorted by name, and the reasons why other SidecarSets that select it are
+// matchSets returns the SidecarSets whose sidecars a new pod gets, sorted by name, and the reasons why other SidecarSets that select it are
 // skipped.
-func match(all []*appsv1beta1.SidecarSet, pod *corev1.Pod, of map[string]string) (matched []*appsv1beta1.SidecarSet, not []outcome) {
+func matchSets(
+	all []*appsv1beta1.SidecarSet, pod *corev1.Pod, namespaceLabels map[string]string,
+) (matched []*appsv1beta1.SidecarSet, skipped []outcome) {
 	skip := func(s *appsv1beta1.SidecarSet, format string, args ...any) {
-		not = append(not, outcome{set: s, skipped: true, why: s.Name + " is skipped: " + fmt.Sprintf(format, args...)})
+		skipped = append(skipped, outcome{set: s, skipped: true, why: s.Name + " is skipped: " + fmt.Sprintf(format, args...)})
 	}
 	for _, s := range all {
-		_, one := fixed(s)
+		_, onlyOne := singleNamespace(s)
 		switch {
 		case s.DeletionTimestamp != nil || !selects(s, pod):
-		case !covers(s, pod.Namespace, of):
+		case !covers(s, pod.Namespace, namespaceLabels):
 			skip(s, "its namespaceSelector %s does not select namespace %s", metav1.FormatLabelSelector(s.Spec.NamespaceSelector), pod.Namespace)
-		case !one && podstep.OfTheNode(pod) != "":
-			skip(s, "%s, and the SidecarSet is not for this namespace alone (spec.namespaceSelector)", podstep.OfTheNode(pod))
+		case !onlyOne && podwebhook.OfTheNode(pod) != "":
+			skip(s, "%s: it gets sidecars only if spec.namespaceSelector is just %s=%s",
+				podwebhook.OfTheNode(pod), corev1.LabelMetadataName, pod.Namespace)
 		case s.Spec.InjectionStrategy.Paused:
 			skip(s, "its injection is paused (spec.injectionStrategy.paused)")
 		default:
@@ -89,34 +92,35 @@ func match(all []*appsv1beta1.SidecarSet, pod *corev1.Pod, of map[string]string)
 	matched = slices.DeleteFunc(matched, func(s *appsv1beta1.SidecarSet) bool {
 		canary, ok := replaced[s.Name]
 		if ok {
-			skip(s, "its canary %s takes its place", canary)
+			skip(s, "its canary %s replaces it", canary)
 		}
 		return ok
 	})
 	byName := func(a, b *appsv1beta1.SidecarSet) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortFunc(matched, byName)
-	slices.SortFunc(not, func(a, b outcome) int { return byName(a.set, b.set) })
-	return matched, not
+	slices.SortFunc(skipped, func(a, b outcome) int { return byName(a.set, b.set) })
+	return matched, skipped
 }
 
-// choose returns what a new pod gets from a SidecarSet: the current sidecars, or those of the revision that injectionStrategy names. If that
-// revision doesn't exist, the pod gets the current sidecars, with a fault that says so: pod creation is never blocked. draw is a number in
-// [0, 1), drawn for this pod.
-func choose(s *appsv1beta1.SidecarSet, history []*appsv1.ControllerRevision, pod *corev1.Pod, draw float64) (injection, error) {
-	if !wantsFormer(s, pod, draw) {
-		return current(s)
+// chooseInjection returns what a new pod gets from a SidecarSet: the current sidecars, or those of the revision that injectionStrategy
+// names. If that revision doesn't exist, the pod gets the current sidecars, with a fault that says so: pod creation is never blocked. draw
+// is a number in [0, 1), drawn for this pod.
+func chooseInjection(s *appsv1beta1.SidecarSet, history []*appsv1.ControllerRevision, pod *corev1.Pod, draw float64) (injection, error) {
+	if !wantsRevision(s, pod, draw) {
+		return currentInjection(s)
 	}
-	r := find(history, s.Spec.InjectionStrategy.Revision)
+	r := findRevision(history, s.Spec.InjectionStrategy.Revision)
 	if r == nil {
-		in, err := current(s)
-		in.fault = revisionName(s.Spec.InjectionStrategy.Revision) + " does not exist (spec.injectionStrategy.revision), so the sidecars are the present ones"
+		in, err := currentInjection(s)
+		in.fault = describeRevision(s.Spec.InjectionStrategy.Revision) + " does not exist (spec.injectionStrategy.revision), so the current sidecars are used"
 		return in, err
 	}
-	return former(s, r)
+	return injectionOf(s, r)
 }
 
-// wantsFormer reports whether a new pod gets the revision that injectionStrategy names.
-func wantsFormer(s *appsv1beta1.SidecarSet, pod *corev1.Pod, draw float64) bool {
+// wantsRevision reports whether a new pod gets the revision that injectionStrategy names. With policy Partial, it does if the update would
+// leave the pod at its revision: a percentage partition is the chance of that, and a number says nothing about a single pod.
+func wantsRevision(s *appsv1beta1.SidecarSet, pod *corev1.Pod, draw float64) bool {
 	r, u := s.Spec.InjectionStrategy.Revision, &s.Spec.UpdateStrategy
 	switch {
 	case r == nil || ptr.Deref(r.RevisionName, "") == "" && ptr.Deref(r.CustomVersion, "") == "":
@@ -132,35 +136,35 @@ func wantsFormer(s *appsv1beta1.SidecarSet, pod *corev1.Pod, draw float64) bool 
 	return err == nil && draw*100 < float64(percent)
 }
 
-// find returns the revision with that name, or the newest one with that customVersion, or nil.
-func find(history []*appsv1.ControllerRevision, by *appsv1beta1.SidecarSetInjectRevision) *appsv1.ControllerRevision {
-	if name := ptr.Deref(by.RevisionName, ""); name != "" {
+// findRevision returns the revision with that name, or the newest one with that customVersion, or nil.
+func findRevision(history []*appsv1.ControllerRevision, ref *appsv1beta1.SidecarSetInjectRevision) *appsv1.ControllerRevision {
+	if name := ptr.Deref(ref.RevisionName, ""); name != "" {
 		i := slices.IndexFunc(history, func(r *appsv1.ControllerRevision) bool { return r.Name == name })
 		if i < 0 {
 			return nil
 		}
 		return history[i]
 	}
-	version := ptr.Deref(by.CustomVersion, "")
-	of := slices.DeleteFunc(slices.Clone(history), func(r *appsv1.ControllerRevision) bool {
+	version := ptr.Deref(ref.CustomVersion, "")
+	candidates := slices.DeleteFunc(slices.Clone(history), func(r *appsv1.ControllerRevision) bool {
 		return version == "" || r.Labels[keys.SidecarSetCustomVersion] != version
 	})
-	if len(of) == 0 {
+	if len(candidates) == 0 {
 		return nil
 	}
-	revision.Sort(of)
-	return of[len(of)-1]
+	revision.Sort(candidates)
+	return candidates[len(candidates)-1]
 }
 
-func revisionName(by *appsv1beta1.SidecarSetInjectRevision) string {
-	if name := ptr.Deref(by.RevisionName, ""); name != "" {
+func describeRevision(ref *appsv1beta1.SidecarSetInjectRevision) string {
+	if name := ptr.Deref(ref.RevisionName, ""); name != "" {
 		return "revision " + name
 	}
-	return "a revision with customVersion " + ptr.Deref(by.CustomVersion, "")
+	return "a revision with customVersion " + ptr.Deref(ref.CustomVersion, "")
 }
 
-// sentences joins the outcomes of several SidecarSets.
-func sentences(outcomes []outcome) string {
+// joinOutcomes joins the outcomes of several SidecarSets.
+func joinOutcomes(outcomes []outcome) string {
 	out := make([]string, 0, len(outcomes))
 	for _, o := range outcomes {
 		out = append(out, o.String())

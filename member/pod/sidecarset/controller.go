@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,15 +23,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	notes "github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/gather"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	notes "github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=sidecarsets,verbs=get;list;watch
@@ -46,48 +44,32 @@ import (
 
 // Options tune the controller.
 type Options struct {
-	// Workers is how many SidecarSets are reconciled at once; 0 means 3.
-	Workers int
-	// Parallel is how many pods of one SidecarSet are written to at once; 0 means podcontrol.Parallel.
-	Parallel int
-	// ExpectationTimeout is how long to wait for the cache to show our writes; 0 means expect.DefaultTimeout.
-	ExpectationTimeout time.Duration
-	// Clock is required.
-	Clock clock.Clock
-	// Namespace is the manager's own, which has the revisions.
+	control.Options
+
+	// Namespace is the manager's own namespace, which holds the revisions.
 	Namespace string
-	// Opening tells whether pods of a namespace are sent to the pod webhook. Required.
-	Opening podstep.Opening
-	// Guards may refuse updates of pods for a while: when their objects change, what was refused is tried again.
-	Guards podguard.Guards
+	// Opening reports whether pods of a namespace are sent to the pod webhook. Required.
+	Opening podwebhook.Opening
+	// Guards may temporarily refuse updates of pods. When one of their objects changes, the updates refused in its namespace are retried.
+	Guards podwebhook.Guards
 }
 
 // Reconciler reconciles SidecarSets.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads from the apiserver.
-	Client client.Client
-	Live   client.Reader
-	// Clock is the clock.
-	Clock clock.PassiveClock
-	// Expect holds what the cache must show.
-	Expect *expect.Store
-	// Events sends events.
-	Events notes.Recorder
-	// Parallel, Namespace and Opening are as in Options.
-	Parallel  int
-	Namespace string
-	Opening   podstep.Opening
-	// Guards are as in Options.
-	Guards podguard.Guards
+	*control.Controller
 
-	pending  gather.Events
-	throttle report.Throttle
-	// held are the refusals of each SidecarSet that waits for one, by its key.
-	held sync.Map
+	// Namespace and Opening are as in Options.
+	Namespace string
+	Opening   podwebhook.Opening
+	// Guards are as in Options.
+	Guards podwebhook.Guards
+
+	// refused maps each SidecarSet to its refused updates.
+	refused sync.Map
 }
 
-// refusals are the namespaces of the pods whose updates were refused, and since when some have been.
-type refusals struct {
+// refusedUpdates holds the namespaces of the pods whose updates were refused, and the time of the first refusal.
+type refusedUpdates struct {
 	namespaces sets.Set[string]
 	since      time.Time
 }
@@ -98,22 +80,18 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
-		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))), Parallel: o.Parallel, Namespace: o.Namespace, Opening: o.Opening,
-		Guards: o.Guards,
+		Controller: control.New(mgr, kind, fieldOwner, o.Options), Namespace: o.Namespace, Opening: o.Opening, Guards: o.Guards,
 	}
-	labelled := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) }}
-	b := ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(kind)).
+	labelsChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) }}
+	b := control.NewBuilder(mgr, kind, o.Workers).
 		For(&appsv1beta1.SidecarSet{}).
 		Owns(&appsv1.ControllerRevision{}).
 		Watches(&appsv1beta1.SidecarSet{}, handler.EnqueueRequestsFromMapFunc(forBase)).
-		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock)).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.forNamespace), builder.WithPredicates(labelled)).
-		WatchesRawSource(source.Channel(o.Opening.Changes(), handler.EnqueueRequestsFromMapFunc(r.all))).
-		WithOptions(podcontrol.Queue(o.Workers))
+		Watches(&corev1.Pod{}, r.Gather(handler.EnqueueRequestsFromMapFunc(r.forPod))).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.forNamespace), builder.WithPredicates(labelsChanged)).
+		WatchesRawSource(source.Channel(o.Opening.Changes(), handler.EnqueueRequestsFromMapFunc(r.forAll)))
 	for _, g := range o.Guards {
-		b.Watches(g.Object, handler.EnqueueRequestsFromMapFunc(r.refused))
+		b.Watches(g.Object, handler.EnqueueRequestsFromMapFunc(r.forGuard))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up controller of %s: %w", kind, err)
@@ -126,54 +104,54 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
 	if errors.Is(err, expect.ErrGone) {
-		r.throttle.Forget(req.NamespacedName)
-		r.pending.Forget(req.NamespacedName)
-		r.held.Delete(req.NamespacedName)
+		r.refused.Delete(req.NamespacedName)
 	}
 	if err != nil {
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
+		return r.NotPlanned(ctx, measure, req, began, err)
 	}
-	read := r.Clock.Now()
-	p := plan(o, began)
 	now := r.Clock.Now()
-	measure.PlanSeconds.Observe(now.Sub(read).Seconds())
+	p := plan(o, now)
+	r.Planned(measure, req, began, now)
 	countSteps(p.updates)
-	r.pending.Took(req.NamespacedName, now.Sub(began), now)
 	a := r.apply(ctx, o, p)
-	told := r.hold(req.NamespacedName, &a, now)
+	retryRefused := r.trackRefusals(req.NamespacedName, &a, now)
 	s, events := status(o, p, a, now)
-	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	later, err := r.throttle.Write(ctx, w, o.set, o.set.Status, s, mayWait(&o.set.Status, &s, events), now, events)
-	return w.Result(o.set, report.Sooner(p.updates.recheck, later, told), errors.Join(a.err, err))
+	return r.Report(ctx, control.Outcome{
+		Object: o.set, Was: o.set.Status, Is: s, MayWait: mayWait(&o.set.Status, &s, events), Events: events,
+		Recheck: timing.Sooner(p.updates.recheck, retryRefused), Err: a.err,
+	})
 }
 
-// hold notes which updates were refused, and has the status tell of it once they have been for as long as the kinds that own pods wait
-// before they try again: a budget that is recounted refuses for a moment what it allows then. It returns after how long that is; 0 if never.
-func (r *Reconciler) hold(key types.NamespacedName, a *applied, now time.Time) time.Duration {
-	if len(a.refused) == 0 {
-		r.held.Delete(key)
+// trackRefusals remembers refused updates. The status reports them only once they have lasted for podcontrol.RefusedRecheck, because a budget
+// that is being recounted may refuse an update for a moment. It returns the time until then, or 0 if no update is refused or it has passed.
+func (r *Reconciler) trackRefusals(key types.NamespacedName, a *applied, now time.Time) time.Duration {
+	if len(a.refusedNamespaces) == 0 {
+		r.refused.Delete(key)
 		return 0
 	}
-	is := refusals{namespaces: a.refused, since: now}
-	if was, waited := r.held.Load(key); waited {
-		is.since = was.(refusals).since
+	current := refusedUpdates{namespaces: a.refusedNamespaces, since: now}
+	if earlier, waited := r.refused.Load(key); waited {
+		current.since = earlier.(refusedUpdates).since
 	}
-	r.held.Store(key, is)
-	left := is.since.Add(podcontrol.RefusedRecheck).Sub(now)
+	r.refused.Store(key, current)
+	left := current.since.Add(podcontrol.RefusedRecheck).Sub(now)
 	if left <= 0 {
 		a.waits = podcontrol.WaitsFor(a.refusals)
 	}
 	return max(left, 0)
 }
 
-// mayWait reports whether nothing of a status has changed but counts of pods and who they are.
-func mayWait(was, is *appsv1beta1.SidecarSetStatus, events []notes.Event) bool {
-	turned := report.IsConditionTrue(was.Conditions, appsv1beta1.SidecarSetActive) != report.IsConditionTrue(is.Conditions, appsv1beta1.SidecarSetActive)
-	return len(events) == 0 && !turned && was.ObservedGeneration == is.ObservedGeneration && was.LatestRevision == is.LatestRevision &&
-		was.CollisionCount != nil && *was.CollisionCount == *is.CollisionCount
+// mayWait reports whether writing a status may be delayed: pod counts and conditions other than Active may have changed, but nothing else.
+func mayWait(before, after *appsv1beta1.SidecarSetStatus, events []notes.Event) bool {
+	active := func(s *appsv1beta1.SidecarSetStatus) bool {
+		return report.IsConditionTrue(s.Conditions, appsv1beta1.SidecarSetActive)
+	}
+	return len(events) == 0 && active(before) == active(after) &&
+		before.ObservedGeneration == after.ObservedGeneration && before.LatestRevision == after.LatestRevision &&
+		before.CollisionCount != nil && *before.CollisionCount == *after.CollisionCount
 }
 
-// forBase returns the SidecarSet whose place another one takes.
+// forBase returns the SidecarSet that a canary replaces.
 func forBase(_ context.Context, o client.Object) []ctrl.Request {
 	if s, ok := o.(*appsv1beta1.SidecarSet); ok && baseOf(s) != "" {
 		return []ctrl.Request{{NamespacedName: client.ObjectKey{Name: baseOf(s)}}}
@@ -184,25 +162,25 @@ func forBase(_ context.Context, o client.Object) []ctrl.Request {
 // forPod returns the SidecarSets that select a pod, or whose sidecars it has.
 func (r *Reconciler) forPod(ctx context.Context, pod client.Object) []ctrl.Request {
 	has := injectedIn(pod)
-	return r.concerned(ctx, func(s *appsv1beta1.SidecarSet) bool {
-		only, isFixed := fixed(s)
-		return slices.Contains(has, s.Name) || (!isFixed || only == pod.GetNamespace()) && selects(s, pod)
+	return r.requestsWhere(ctx, func(s *appsv1beta1.SidecarSet) bool {
+		only, single := singleNamespace(s)
+		return slices.Contains(has, s.Name) || (!single || only == pod.GetNamespace()) && selects(s, pod)
 	})
 }
 
-// forNamespace returns those that select namespaces by labels.
+// forNamespace returns the SidecarSets that select namespaces by labels.
 func (r *Reconciler) forNamespace(ctx context.Context, _ client.Object) []ctrl.Request {
-	return r.concerned(ctx, func(s *appsv1beta1.SidecarSet) bool {
-		_, isFixed := fixed(s)
-		return !isFixed && s.Spec.NamespaceSelector != nil
+	return r.requestsWhere(ctx, func(s *appsv1beta1.SidecarSet) bool {
+		_, single := singleNamespace(s)
+		return !single && s.Spec.NamespaceSelector != nil
 	})
 }
 
-// refused returns those whose updates were refused in the namespace of an object that guards pods.
-func (r *Reconciler) refused(_ context.Context, o client.Object) []ctrl.Request {
+// forGuard returns the SidecarSets with refused updates in the namespace of an object that guards pods.
+func (r *Reconciler) forGuard(_ context.Context, o client.Object) []ctrl.Request {
 	var out []ctrl.Request
-	r.held.Range(func(key, in any) bool {
-		if in.(refusals).namespaces.Has(o.GetNamespace()) {
+	r.refused.Range(func(key, in any) bool {
+		if in.(refusedUpdates).namespaces.Has(o.GetNamespace()) {
 			out = append(out, ctrl.Request{NamespacedName: key.(types.NamespacedName)})
 		}
 		return true
@@ -210,11 +188,11 @@ func (r *Reconciler) refused(_ context.Context, o client.Object) []ctrl.Request 
 	return out
 }
 
-// all returns all of them.
-func (r *Reconciler) all(ctx context.Context, _ client.Object) []ctrl.Request {
-	return r.concerned(ctx, func(*appsv1beta1.SidecarSet) bool { return true })
+// forAll returns all SidecarSets.
+func (r *Reconciler) forAll(ctx context.Context, _ client.Object) []ctrl.Request {
+	return r.requestsWhere(ctx, func(*appsv1beta1.SidecarSet) bool { return true })
 }
 
-func (r *Reconciler) concerned(ctx context.Context, is func(*appsv1beta1.SidecarSet) bool) []ctrl.Request {
-	return ownership.RequestsFor(ctx, r.Client, &appsv1beta1.SidecarSetList{}, "", is)
+func (r *Reconciler) requestsWhere(ctx context.Context, selects func(*appsv1beta1.SidecarSet) bool) []ctrl.Request {
+	return ownership.RequestsFor(ctx, r.Client, &appsv1beta1.SidecarSetList{}, "", selects)
 }

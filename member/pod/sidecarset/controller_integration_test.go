@@ -23,20 +23,21 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// listening is an open with a channel.
-type listening struct{ open }
+// listening is an openingAll with a channel.
+type listening struct{ openingAll }
 
 func (listening) Changes() <-chan event.GenericEvent { return make(chan event.GenericEvent) }
 
-// TestTheControllerInCluster runs the controller in its own cluster, because a SidecarSet covers all namespaces. The test acts as the kubelet
-// and the webhook.
+// TestTheControllerInCluster runs the controller in its own cluster, because a SidecarSet covers all namespaces. The test acts as the
+// kubelet and the webhook.
 func TestTheControllerInCluster(t *testing.T) {
 	t.Parallel()
 	add := func(s *runtime.Scheme) error {
@@ -54,7 +55,7 @@ func TestTheControllerInCluster(t *testing.T) {
 	mgr, err := ctrl.NewManager(c.REST(), ctrl.Options{Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard()})
 	require.NoError(t, err)
 	require.NoError(t, Setup(mgr, Options{
-		Clock: clock.RealClock{}, Namespace: system, Opening: listening{},
+		Options: control.Options{Clock: clock.RealClock{}}, Namespace: system, Opening: listening{},
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -66,7 +67,7 @@ func TestTheControllerInCluster(t *testing.T) {
 
 	run := func(pod *corev1.Pod) {
 		t.Helper()
-		pod.Status = runs(pod.DeepCopy()).Status
+		pod.Status = setRunning(pod.DeepCopy()).Status
 		pod.Status.Phase = corev1.PodRunning
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		require.NoError(t, c.Status().Update(t.Context(), pod))
@@ -118,14 +119,14 @@ func TestTheControllerInCluster(t *testing.T) {
 	await("both are ready again", counts(2, 2, 2))
 
 	change(func(s *appsv1beta1.SidecarSetSpec) { s.Containers[0].Command, s.CustomVersion = []string{"run"}, "v2" })
-	await("none is updated", counts(2, 0, 0))
+	await("no pod is updated", counts(2, 0, 0))
 	pod := &corev1.Pod{}
 	require.Eventually(t, func() bool {
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web-0"}, pod); err != nil {
 			return false
 		}
-		told := podpatch.Find(pod, keys.SidecarSetUpgradable)
-		return told != nil && told.Status == corev1.ConditionFalse && told.Reason == ReasonImmutable
+		condition := podpatch.Find(pod, keys.SidecarSetUpgradable)
+		return condition != nil && condition.Status == corev1.ConditionFalse && condition.Reason == ReasonImmutable
 	}, testtimeout.Scale(time.Minute), 50*time.Millisecond)
 	require.Equal(t, "log:2", containerOf(pod, "log").Image)
 	var history appsv1.ControllerRevisionList
@@ -134,7 +135,7 @@ func TestTheControllerInCluster(t *testing.T) {
 
 	require.NoError(t, c.Get(t.Context(), key, s))
 	require.Never(t, func() bool {
-		is := &appsv1beta1.SidecarSet{}
-		return c.Get(t.Context(), key, is) != nil || is.ResourceVersion != s.ResourceVersion
-	}, 2*time.Second, 200*time.Millisecond, "at rest nothing is written")
+		live := &appsv1beta1.SidecarSet{}
+		return c.Get(t.Context(), key, live) != nil || live.ResourceVersion != s.ResourceVersion
+	}, 2*time.Second, 200*time.Millisecond, "nothing is written once all pods are updated")
 }

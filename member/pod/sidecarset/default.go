@@ -12,7 +12,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // Defaults of the spec. Source: OpenKruise.
@@ -24,19 +24,19 @@ const (
 // app is the name of the container that stands in for a pod's own containers when a SidecarSet is validated without a pod.
 const app = "flotilla-app"
 
-// Default sets defaults and the hashes. A value that means the same as in the stored object keeps its stored form, so that applying the same
-// object again gives the same hashes.
+// Default sets defaults and the hashes. A value that means the same as in the stored object keeps its stored form, so that applying the
+// same object again gives the same hashes.
 func (w *Webhook) Default(ctx context.Context, s *appsv1beta1.SidecarSet) error {
 	setDefaults(&s.Spec)
 	old, err := admit.Old[appsv1beta1.SidecarSet](ctx)
 	if err != nil {
 		return err
 	}
-	var was workloadspec.Templates
+	var stored workloadspec.Templates
 	if old != nil {
-		was.Pod = templateOf(&old.Spec)
+		stored.Pod = templateOf(&old.Spec)
 	}
-	done, faults, err := w.templates.Complete(ctx, w.Client, w.Namespace, was, workloadspec.Templates{Pod: templateOf(&s.Spec)},
+	completed, faults, err := w.templates.Complete(ctx, w.Client, w.Namespace, stored, workloadspec.Templates{Pod: templateOf(&s.Spec)},
 		workloadspec.APIServerDefaults, field.NewPath("pod"))
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (w *Webhook) Default(ctx context.Context, s *appsv1beta1.SidecarSet) error 
 		}
 		return admit.Invalid(gvk(), s.Name, faults)
 	}
-	take(&s.Spec, done.Pod)
+	copyTemplate(&s.Spec, completed.Pod)
 	h, err := hashesOf(&s.Spec)
 	if err != nil {
 		return err
@@ -123,8 +123,8 @@ func templateOf(s *appsv1beta1.SidecarSetSpec) *corev1.PodTemplateSpec {
 	return out
 }
 
-// take copies the containers and volumes of a pod template from templateOf back into the SidecarSet.
-func take(s *appsv1beta1.SidecarSetSpec, template *corev1.PodTemplateSpec) {
+// copyTemplate copies the containers and volumes of a pod template from templateOf back into the SidecarSet.
+func copyTemplate(s *appsv1beta1.SidecarSetSpec, template *corev1.PodTemplateSpec) {
 	s.Volumes = template.Spec.Volumes
 	for i := range s.InitContainers {
 		s.InitContainers[i].Container = template.Spec.InitContainers[i]

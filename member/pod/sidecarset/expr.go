@@ -24,7 +24,7 @@ var errZero = errors.New("it divides by 0")
 // parseExpression parses an expression with one variable.
 func parseExpression(text, variable string) (expression, error) {
 	if len(text) > maxExpression {
-		return nil, fmt.Errorf("it has more than %d characters", maxExpression)
+		return nil, fmt.Errorf("must have at most %d characters", maxExpression)
 	}
 	p := &parser{rest: text, variable: variable}
 	p.next()
@@ -61,9 +61,9 @@ func evaluate(e expression, variable resource.Quantity, cpu bool) (resource.Quan
 	return *out, nil
 }
 
-// samples returns amounts of a resource, from the smallest to more than a node has, each twice the previous one. An expression that yields
-// nothing for any of them is useless.
-func samples(cpu bool) []resource.Quantity {
+// sampleAmounts returns amounts of a resource, from the smallest to more than a node has, each twice the previous one. An expression that
+// yields nothing for any of them is useless.
+func sampleAmounts(cpu bool) []resource.Quantity {
 	format, scale, n := resource.BinarySI, resource.Scale(0), 48
 	if cpu {
 		format, scale, n = resource.DecimalSI, resource.Milli, 21
@@ -77,17 +77,17 @@ func samples(cpu bool) []resource.Quantity {
 	return out
 }
 
-// try evaluates an expression with the samples. never is why it has no value for any of them. atZero is why it has no value for containers
-// without a request.
-func try(e expression, cpu bool) (never, atZero error) {
-	for _, q := range samples(cpu) {
+// tryExpression evaluates an expression with the samples. never is why it has no value for any of them. atZero is why it has no value for
+// containers without a request.
+func tryExpression(e expression, cpu bool) (never, atZero error) {
+	for _, q := range sampleAmounts(cpu) {
 		_, err := evaluate(e, q, cpu)
 		if err == nil {
 			_, atZero = evaluate(e, resource.Quantity{}, cpu)
 			return nil, atZero
 		}
 		if never == nil {
-			never = fmt.Errorf("no amount gives a value; with %s: %w", q.String(), err)
+			never = fmt.Errorf("no amount yields a value; with %s: %w", q.String(), err)
 		}
 	}
 	return never, nil
@@ -109,8 +109,8 @@ type parser struct {
 	token string
 }
 
-// tokens returns the expression that matches the next token: a number with its suffix, a name, or a sign. Exponents have at most two digits,
-// because longer ones would cost too much.
+// tokens returns the regular expression that matches the next token: a number with its suffix, a name, or any other character. Exponents
+// have at most two digits, because longer ones would be too expensive to evaluate.
 func tokens() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:[0-9.]+(?:[eE][+-]?[0-9]{1,2})?[a-zA-Z%]*|[a-zA-Z_]+|.)`)
 }
@@ -131,9 +131,9 @@ func (p *parser) take(token string) bool {
 
 func (p *parser) unexpected(want string) error {
 	if p.token == "" {
-		return fmt.Errorf("want %s at the end", want)
+		return fmt.Errorf("expected %s at the end", want)
 	}
-	return fmt.Errorf("want %s instead of %q", want, p.token)
+	return fmt.Errorf("expected %s instead of %q", want, p.token)
 }
 
 func (p *parser) sum() (expression, error) {
@@ -219,7 +219,7 @@ func (p *parser) value() (expression, error) {
 	return nil, p.unexpected(fmt.Sprintf("a number, a quantity, %s, max, min or %q", p.variable, "("))
 }
 
-// extreme parses the arguments of max or min. The result is the argument that compares to all others with the given sign, or as equal.
+// extreme parses the arguments of max, with sign 1, or of min, with sign -1.
 func (p *parser) extreme(name string, sign int) (expression, error) {
 	if !p.take("(") {
 		return nil, p.unexpected(`"(" after ` + name)
@@ -242,7 +242,7 @@ func (p *parser) extreme(name string, sign int) (expression, error) {
 	return e, err
 }
 
-// join evaluates both sides, then applies op.
+// join returns an expression that evaluates both sides, then applies op.
 func join(left, right expression, op func(a, b *big.Rat) (*big.Rat, error)) expression {
 	return func(v *big.Rat) (*big.Rat, error) {
 		a, err := left(v)

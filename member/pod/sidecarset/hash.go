@@ -15,18 +15,18 @@ import (
 
 // hashes are the hashes of the sidecars in one version of a SidecarSet. A pod with equal hashes needs no update.
 type hashes struct {
-	// full covers the complete sidecars. withoutImage covers everything except the images, which is what an in-place update can't change.
+	// full covers the complete sidecars. withoutImage covers what an in-place update can't change: everything except the images.
 	full, withoutImage string
 }
 
-// hashesOf returns the hashes of a defaulted SidecarSet. They equal OpenKruise's: the SHA-256 of the JSON of its containers, and of its init
-// containers if one of them is a native sidecar. Errors come from encoding/json.
+// hashesOf returns the hashes of a defaulted SidecarSet. They equal OpenKruise's: the SHA-256 of the JSON of its containers, and of its
+// init containers if one of them is a native sidecar. Errors come from encoding/json.
 func hashesOf(s *appsv1beta1.SidecarSetSpec) (hashes, error) {
 	full, err := hashOf(s.Containers, s.InitContainers)
 	if err != nil {
 		return hashes{}, err
 	}
-	without, err := hashOf(imageless(s.Containers), imageless(s.InitContainers))
+	without, err := hashOf(withoutImages(s.Containers), withoutImages(s.InitContainers))
 	return hashes{full: full, withoutImage: without}, err
 }
 
@@ -43,7 +43,7 @@ func hashOf(containers, initContainers []appsv1beta1.SidecarContainer) (string, 
 	return rand.SafeEncodeString(hex.EncodeToString(sum[:])), nil
 }
 
-func imageless(containers []appsv1beta1.SidecarContainer) []appsv1beta1.SidecarContainer {
+func withoutImages(containers []appsv1beta1.SidecarContainer) []appsv1beta1.SidecarContainer {
 	out := slices.Clone(containers)
 	for i := range out {
 		out[i].Image = ""
@@ -52,8 +52,8 @@ func imageless(containers []appsv1beta1.SidecarContainer) []appsv1beta1.SidecarC
 }
 
 // native reports whether an init container runs for the pod's whole life.
-func native(c appsv1beta1.SidecarContainer) bool { return restarts(&c.Container) }
+func native(c appsv1beta1.SidecarContainer) bool { return restartsAlways(&c.Container) }
 
-func restarts(c *corev1.Container) bool {
+func restartsAlways(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

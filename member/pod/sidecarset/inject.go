@@ -35,7 +35,8 @@ type injection struct {
 type injected struct {
 	injection
 
-	// sidecars holds the names of the sidecars, hot those that consist of two containers, and containers the names of all containers.
+	// sidecars holds the names of the sidecars that run for the pod's whole life, hot the names of those that consist of two containers, and
+	// containers the names of all containers that the pod gets.
 	sidecars, hot, containers []string
 }
 
@@ -49,7 +50,7 @@ type outcome struct {
 	faults []string
 }
 
-// options of inject.
+// options are the options of inject.
 type options struct {
 	// byName sorts containers by name instead of keeping the order of the SidecarSets.
 	byName bool
@@ -57,24 +58,24 @@ type options struct {
 	now metav1.Time
 }
 
-// inject adds sidecars to a pod: all of a SidecarSet's sidecars, or none if one of their names is taken. An error says why the pod can't be
-// created with its sidecars, and leaves the pod partly changed.
+// inject adds sidecars to a pod: all of a SidecarSet's sidecars, or none if one of their names is taken. The error says why the pod can't be
+// created with its sidecars; the pod is then left partly changed.
 func inject(pod *corev1.Pod, all []injection, o options) ([]outcome, error) {
 	var added []injected
 	outcomes := make([]outcome, 0, len(all))
-	was := pod.DeepCopy()
+	submitted := pod.DeepCopy()
 	taken := map[string]string{}
 	for _, in := range all {
-		is := named(in)
-		if why := conflict(was, is, taken); why != "" {
+		resolved := resolveNames(in)
+		if why := nameConflict(submitted, resolved, taken); why != "" {
 			outcomes = append(outcomes, outcome{set: in.set, skipped: true, why: why})
 			continue
 		}
-		for _, name := range is.containers {
+		for _, name := range resolved.containers {
 			taken[name] = in.set.Name
 		}
-		added = append(added, is)
-		outcomes = append(outcomes, outcome{set: in.set, why: is.String()})
+		added = append(added, resolved)
+		outcomes = append(outcomes, outcome{set: in.set, why: resolved.String()})
 	}
 	if len(added) == 0 {
 		return outcomes, nil
@@ -85,8 +86,8 @@ func inject(pod *corev1.Pod, all []injection, o options) ([]outcome, error) {
 		if a.fault != "" {
 			outcomes[i].faults = append(outcomes[i].faults, a.fault)
 		}
-		outcomes[i].faults = append(outcomes[i].faults, patch(pod, a.spec.PatchPodMetadata)...)
-		b := maker{pod: was, volumes: map[string]bool{}}
+		outcomes[i].faults = append(outcomes[i].faults, patchAnnotations(pod, a.spec.PatchPodMetadata)...)
+		b := containerBuilder{pod: submitted, volumes: map[string]bool{}}
 		more, err := b.build(a.spec.InitContainers)
 		if err != nil {
 			return nil, fmt.Errorf("SidecarSet %s: %w", a.set.Name, err)
@@ -105,26 +106,26 @@ func inject(pod *corev1.Pod, all []injection, o options) ([]outcome, error) {
 	if o.byName {
 		slices.SortStableFunc(containers, byName)
 	}
-	pod.Spec.InitContainers = merge(pod.Spec.InitContainers, initContainers)
-	pod.Spec.Containers = merge(pod.Spec.Containers, containers)
+	pod.Spec.InitContainers = mergeContainers(pod.Spec.InitContainers, initContainers)
+	pod.Spec.Containers = mergeContainers(pod.Spec.Containers, containers)
 	return outcomes, record(pod, added, o.now)
 }
 
-// named returns the names of the sidecars and containers that a pod should get.
-func named(in injection) injected {
+// resolveNames adds the names of the sidecars and containers that a pod should get.
+func resolveNames(in injection) injected {
 	out := injected{injection: in}
 	for _, list := range [][]appsv1beta1.SidecarContainer{in.spec.InitContainers, in.spec.Containers} {
 		for i := range list {
 			name, hot := list[i].Name, isHot(&list[i])
 			if hot {
 				out.hot = append(out.hot, name)
-				out.containers = append(out.containers, first(name), second(name))
+				out.containers = append(out.containers, firstContainer(name), secondContainer(name))
 			} else {
 				out.containers = append(out.containers, name)
 			}
 		}
 	}
-	out.sidecars = running(in.spec)
+	out.sidecars = updatableNames(in.spec)
 	return out
 }
 
@@ -144,8 +145,8 @@ func updatable(s *appsv1beta1.SidecarSetSpec) iter.Seq[*appsv1beta1.SidecarConta
 	}
 }
 
-// running returns the sorted names of the sidecars that run for the pod's whole life.
-func running(s *appsv1beta1.SidecarSetSpec) []string {
+// updatableNames returns the sorted names of the sidecars that run for the pod's whole life.
+func updatableNames(s *appsv1beta1.SidecarSetSpec) []string {
 	out := make([]string, 0, len(s.Containers))
 	for c := range updatable(s) {
 		out = append(out, c.Name)
@@ -155,28 +156,28 @@ func running(s *appsv1beta1.SidecarSetSpec) []string {
 }
 
 func (i injected) String() string {
-	at := ""
+	suffix := ""
 	if i.revision != "" {
-		at = " of revision " + i.revision
+		suffix = " of revision " + i.revision
 	}
-	return fmt.Sprintf("%s adds %s%s", i.set.Name, strings.Join(i.containers, ", "), at)
+	return fmt.Sprintf("%s adds %s%s", i.set.Name, strings.Join(i.containers, ", "), suffix)
 }
 
 func isHot(c *appsv1beta1.SidecarContainer) bool {
 	return c.UpgradeStrategy.UpgradeType == appsv1beta1.SidecarContainerHotUpgrade
 }
 
-// conflict returns why a pod can't have the sidecars, or "" if it can. A container injected earlier, into the pod that this one was copied
-// from, is no conflict: it is replaced.
-func conflict(pod *corev1.Pod, in injected, taken map[string]string) string {
+// nameConflict returns why a pod can't have the sidecars, or "" if it can. A container that was injected into the pod that this one was copied
+// from is not a conflict: it is replaced.
+func nameConflict(pod *corev1.Pod, in injected, taken map[string]string) string {
 	inits := map[string]bool{}
 	for i := range in.spec.InitContainers {
 		name := in.spec.InitContainers[i].Name
-		inits[name], inits[first(name)], inits[second(name)] = true, true, true
+		inits[name], inits[firstContainer(name)], inits[secondContainer(name)] = true, true, true
 	}
 	for _, name := range in.containers {
 		if by, ok := taken[name]; ok {
-			return fmt.Sprintf("%s is skipped: the pod has a container %s of SidecarSet %s", in.set.Name, name, by)
+			return fmt.Sprintf("%s is skipped: SidecarSet %s adds a container %s too: rename one of them", in.set.Name, by, name)
 		}
 		for at, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 			i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name })
@@ -193,15 +194,15 @@ func isInjected(c *corev1.Container) bool {
 	return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == keys.EnvIsInjected && e.Value == "true" })
 }
 
-// sidecar is a container to add.
+// sidecar is a container to add before the pod's own containers, or after them.
 type sidecar struct {
 	corev1.Container
 
 	after bool
 }
 
-// maker builds the containers of sidecars.
-type maker struct {
+// containerBuilder builds the containers of sidecars.
+type containerBuilder struct {
 	// pod is the pod as it was submitted.
 	pod *corev1.Pod
 	// volumes holds the names of the volumes that sidecars mount. faults lists parts that the sidecars did not get.
@@ -210,53 +211,55 @@ type maker struct {
 }
 
 // build builds the containers for a list of sidecars: one for each, or two with HotUpgrade.
-func (b *maker) build(list []appsv1beta1.SidecarContainer) ([]sidecar, error) {
+func (b *containerBuilder) build(list []appsv1beta1.SidecarContainer) ([]sidecar, error) {
 	out := make([]sidecar, 0, len(list))
 	for i := range list {
 		s := &list[i]
-		is := sidecar{Container: *s.Container.DeepCopy(), after: s.PodInjectPolicy == appsv1beta1.AfterAppContainer}
-		env := b.transferred(s)
-		env = mergeEnv(env, b.share(s, &is.Container))
-		is.Env = slices.DeleteFunc(is.Env, func(e corev1.EnvVar) bool { return e.Name == keys.EnvIsInjected })
-		is.Env = mergeEnv(append(is.Env, corev1.EnvVar{Name: keys.EnvIsInjected, Value: "true"}), env)
+		built := sidecar{Container: *s.Container.DeepCopy(), after: s.PodInjectPolicy == appsv1beta1.AfterAppContainer}
+		env := b.transferredEnv(s)
+		env = mergeEnv(env, b.shareVolumes(s, &built.Container))
+		built.Env = slices.DeleteFunc(built.Env, func(e corev1.EnvVar) bool { return e.Name == keys.EnvIsInjected })
+		built.Env = mergeEnv(append(built.Env, corev1.EnvVar{Name: keys.EnvIsInjected, Value: "true"}), env)
 		if s.ResourcesPolicy != nil {
-			resources, err := computed(b.targets(), s.ResourcesPolicy)
+			resources, err := computeResources(b.targets(), s.ResourcesPolicy)
 			if err != nil {
 				return nil, fmt.Errorf("resources of %s: %w", s.Name, err)
 			}
-			is.Resources = resources
+			built.Resources = resources
 		}
-		for _, m := range is.VolumeMounts {
+		for _, m := range built.VolumeMounts {
 			b.volumes[m.Name] = true
 		}
-		for _, d := range is.VolumeDevices {
+		for _, d := range built.VolumeDevices {
 			b.volumes[d.Name] = true
 		}
 		if isHot(s) {
-			out = append(out, twin(is, first(s.Name), s.Image), twin(is, second(s.Name), s.UpgradeStrategy.HotUpgradeEmptyImage))
+			out = append(out, hotContainer(built, firstContainer(s.Name), s.Image),
+				hotContainer(built, secondContainer(s.Name), s.UpgradeStrategy.HotUpgradeEmptyImage))
 		} else {
-			out = append(out, is)
+			out = append(out, built)
 		}
 	}
 	return out, nil
 }
 
-// twin returns one of the two containers of a sidecar. The container reads its own version and the other's from the pod's annotations.
-func twin(of sidecar, name, image string) sidecar {
-	of.Container = *of.DeepCopy()
-	of.Name, of.Image = name, image
+// hotContainer returns one of the two containers of a sidecar. The container reads its own version and the other's from the pod's
+// annotations.
+func hotContainer(base sidecar, name, image string) sidecar {
+	base.Container = *base.DeepCopy()
+	base.Name, base.Image = name, image
 	from := func(env, prefix string) corev1.EnvVar {
 		return corev1.EnvVar{Name: env, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
 			APIVersion: "v1", FieldPath: fmt.Sprintf("metadata.annotations['%s%s']", prefix, name),
 		}}}
 	}
-	of.Env = append(of.Env,
+	base.Env = append(base.Env,
 		from(keys.EnvSidecarSetVersion, keys.SidecarSetVersionPrefix), from(keys.EnvSidecarSetVersionAlt, keys.SidecarSetVersionAltPrefix))
-	return of
+	return base
 }
 
-// own returns the pod's own containers, followed by its own init containers.
-func (b *maker) own() []*corev1.Container {
+// ownContainers returns the pod's own containers, followed by its own init containers.
+func (b *containerBuilder) ownContainers() []*corev1.Container {
 	var out []*corev1.Container
 	for _, list := range [][]corev1.Container{b.pod.Spec.Containers, b.pod.Spec.InitContainers} {
 		for i := range list {
@@ -269,10 +272,10 @@ func (b *maker) own() []*corev1.Container {
 }
 
 // targets returns the containers that resources are computed from: the pod's own containers and native sidecars.
-func (b *maker) targets() []*corev1.Container {
+func (b *containerBuilder) targets() []*corev1.Container {
 	var out []*corev1.Container
-	for _, c := range b.own() {
-		ordinary := slices.ContainsFunc(b.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name }) && !restarts(c)
+	for _, c := range b.ownContainers() {
+		ordinary := slices.ContainsFunc(b.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name }) && !restartsAlways(c)
 		if !ordinary {
 			out = append(out, c)
 		}
@@ -280,14 +283,14 @@ func (b *maker) targets() []*corev1.Container {
 	return out
 }
 
-// transferred returns the env variables that a sidecar copies from other containers.
-func (b *maker) transferred(s *appsv1beta1.SidecarContainer) []corev1.EnvVar {
+// transferredEnv returns the env variables that a sidecar copies from other containers.
+func (b *containerBuilder) transferredEnv(s *appsv1beta1.SidecarContainer) []corev1.EnvVar {
 	var out []corev1.EnvVar
 	for i := range s.TransferEnv {
 		t := &s.TransferEnv[i]
-		from := b.container(b.source(t))
+		from := b.container(b.sourceContainer(t))
 		if from == nil {
-			b.faults = append(b.faults, fmt.Sprintf("%s gets no env from container %q: there is none", s.Name, b.source(t)))
+			b.faults = append(b.faults, fmt.Sprintf("%s gets no env from container %q: the pod has no such container", s.Name, b.sourceContainer(t)))
 			continue
 		}
 		for _, name := range slices.Compact(slices.Concat([]string{t.EnvName}, t.EnvNames)) {
@@ -296,7 +299,7 @@ func (b *maker) transferred(s *appsv1beta1.SidecarContainer) []corev1.EnvVar {
 			}
 			v := slices.IndexFunc(from.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 			if v < 0 {
-				b.faults = append(b.faults, fmt.Sprintf("%s gets no env %s: container %s has none", s.Name, name, from.Name))
+				b.faults = append(b.faults, fmt.Sprintf("%s gets no env %s: container %s does not set it", s.Name, name, from.Name))
 				continue
 			}
 			out = mergeEnv(out, []corev1.EnvVar{*from.Env[v].DeepCopy()})
@@ -305,8 +308,8 @@ func (b *maker) transferred(s *appsv1beta1.SidecarContainer) []corev1.EnvVar {
 	return out
 }
 
-// source returns the name of the container to copy env variables from.
-func (b *maker) source(t *appsv1beta1.TransferEnvVar) string {
+// sourceContainer returns the name of the container to copy env variables from.
+func (b *containerBuilder) sourceContainer(t *appsv1beta1.TransferEnvVar) string {
 	if t.SourceContainerNameFrom == nil || t.SourceContainerNameFrom.FieldRef == nil {
 		return t.SourceContainerName
 	}
@@ -334,7 +337,7 @@ func subscript(path string) (field, key string) {
 }
 
 // container returns a container of the pod as it was submitted, or nil.
-func (b *maker) container(name string) *corev1.Container {
+func (b *containerBuilder) container(name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{b.pod.Spec.Containers, b.pod.Spec.InitContainers} {
 		if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
 			return &list[i]
@@ -343,25 +346,25 @@ func (b *maker) container(name string) *corev1.Container {
 	return nil
 }
 
-// share adds the volume mounts and devices of the pod's own containers to a sidecar, unless the sidecar has one at the same path. It returns
-// the env variables that the mounts' paths refer to.
-func (b *maker) share(s *appsv1beta1.SidecarContainer, is *corev1.Container) []corev1.EnvVar {
+// shareVolumes adds the volume mounts and devices of the pod's own containers to a sidecar, unless the sidecar has one at the same path. It
+// returns the env variables that the subPathExpr of the added mounts refer to.
+func (b *containerBuilder) shareVolumes(s *appsv1beta1.SidecarContainer, container *corev1.Container) []corev1.EnvVar {
 	var env []corev1.EnvVar
-	for _, c := range b.own() {
+	for _, c := range b.ownContainers() {
 		if s.ShareVolumePolicy.Type == appsv1beta1.ShareVolumeEnabled {
 			for _, m := range c.VolumeMounts {
-				if slices.ContainsFunc(is.VolumeMounts, func(o corev1.VolumeMount) bool { return o.MountPath == m.MountPath }) {
+				if slices.ContainsFunc(container.VolumeMounts, func(o corev1.VolumeMount) bool { return o.MountPath == m.MountPath }) {
 					continue
 				}
-				is.VolumeMounts = append(is.VolumeMounts, *m.DeepCopy())
-				env = mergeEnv(env, referred(c, m.SubPathExpr))
+				container.VolumeMounts = append(container.VolumeMounts, *m.DeepCopy())
+				env = mergeEnv(env, referencedEnv(c, m.SubPathExpr))
 			}
 		}
 		if p := s.ShareVolumeDevicePolicy; p != nil && p.Type == appsv1beta1.ShareVolumeEnabled {
 			for _, d := range c.VolumeDevices {
 				same := func(o corev1.VolumeDevice) bool { return o.DevicePath == d.DevicePath || o.Name == d.Name } // Both must be unique.
-				if !slices.ContainsFunc(is.VolumeDevices, same) {
-					is.VolumeDevices = append(is.VolumeDevices, d)
+				if !slices.ContainsFunc(container.VolumeDevices, same) {
+					container.VolumeDevices = append(container.VolumeDevices, d)
 				}
 			}
 		}
@@ -369,8 +372,8 @@ func (b *maker) share(s *appsv1beta1.SidecarContainer, is *corev1.Container) []c
 	return env
 }
 
-// referred returns the env variables of a container that an expression refers to as $(NAME). $$(NAME) is not a reference.
-func referred(c *corev1.Container, expr string) []corev1.EnvVar {
+// referencedEnv returns the env variables of a container that an expression refers to as $(NAME). $$(NAME) is not a reference.
+func referencedEnv(c *corev1.Container, expr string) []corev1.EnvVar {
 	var out []corev1.EnvVar
 	for _, m := range regexp.MustCompile(`(\$+)\(([^)]*)\)`).FindAllStringSubmatch(expr, -1) {
 		i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == m[2] })
@@ -391,8 +394,9 @@ func mergeEnv(env, more []corev1.EnvVar) []corev1.EnvVar {
 	return env
 }
 
-// merge puts sidecars before and after a pod's own containers. A sidecar whose name exists already replaces that container in place.
-func merge(own []corev1.Container, sidecars []sidecar) []corev1.Container {
+// mergeContainers puts sidecars before and after a pod's own containers. A sidecar whose name exists already replaces that container in
+// place.
+func mergeContainers(own []corev1.Container, sidecars []sidecar) []corev1.Container {
 	var before, after []corev1.Container
 	for _, s := range sidecars {
 		i := slices.IndexFunc(own, func(c corev1.Container) bool { return c.Name == s.Name })
@@ -420,7 +424,7 @@ func addVolumes(pod *corev1.Pod, volumes []corev1.Volume, mounted map[string]boo
 		case at < 0:
 			pod.Spec.Volumes = append(pod.Spec.Volumes, *v.DeepCopy())
 		case !apiequality.Semantic.DeepEqual(&pod.Spec.Volumes[at], v):
-			faults = append(faults, fmt.Sprintf("volume %s is the pod's own, which differs from that of the SidecarSet: rename one of them", v.Name))
+			faults = append(faults, fmt.Sprintf("volume %s of the pod differs from that of the SidecarSet: rename one of them", v.Name))
 		}
 	}
 	return faults
@@ -434,19 +438,19 @@ func addSecrets(pod *corev1.Pod, secrets []corev1.LocalObjectReference) {
 	}
 }
 
-// patch patches a pod's annotations, and returns a fault for each one that it can't patch.
-func patch(pod *corev1.Pod, patches []appsv1beta1.SidecarSetPatchPodMetadata) []string {
+// patchAnnotations patches a pod's annotations, and returns a fault for each one that it can't patch.
+func patchAnnotations(pod *corev1.Pod, patches []appsv1beta1.SidecarSetPatchPodMetadata) []string {
 	var faults []string
 	for _, p := range patches {
 		for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
-			was, has := pod.Annotations[key]
+			current, has := pod.Annotations[key]
 			value := p.Annotations[key]
 			switch {
 			case !has || p.PatchPolicy == appsv1beta1.SidecarSetOverwrite:
 			case p.PatchPolicy == appsv1beta1.SidecarSetMergePatchJSON:
-				merged, err := jsonpatch.MergePatch([]byte(cmp.Or(strings.TrimSpace(was), "{}")), []byte(value))
+				merged, err := jsonpatch.MergePatch([]byte(cmp.Or(strings.TrimSpace(current), "{}")), []byte(value))
 				if err != nil {
-					faults = append(faults, fmt.Sprintf("annotation %s is not patched: %v", key, err))
+					faults = append(faults, fmt.Sprintf("annotation %s is not patched, because it can't be merged with the pod's value: %v", key, err))
 					continue
 				}
 				value = string(bytes.TrimSpace(merged))

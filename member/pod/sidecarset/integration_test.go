@@ -49,15 +49,15 @@ func TestPodsInCluster(t *testing.T) {
 	c, namespace := apiserver(t)
 	h := &Webhook{Client: c, Namespace: namespace}
 	for name, tc := range map[string]struct{ change, refused string }{
-		"a container":       {change: `{}`},
-		"two containers":    {change: `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}}]}}`},
-		"native sidecars":   {change: `{spec: {updateStrategy: {type: NotUpdate}, containers: null, initContainers: [{name: proxy, image: "p:1", restartPolicy: Always, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}}]}}`},
-		"shared volumes":    {change: `{spec: {volumes: [{name: logs, emptyDir: {}}], containers: [{name: log, image: "log:1", shareVolumePolicy: {type: enabled}, volumeMounts: [{name: logs, mountPath: /logs}]}]}}`},
-		"patches":           {change: `{spec: {patchPodMetadata: [{annotations: {a: b}}]}}`},
-		"computed":          {change: `{spec: {containers: [{name: log, image: "log:1", resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: ".*", resourcesExpr: {requests: {cpu: "max(cpu, 33m)"}}}}]}}`},
-		"a missing volume":  {change: `{spec: {containers: [{name: log, image: "log:1", volumeMounts: [{name: gone, mountPath: /gone}]}]}}`, refused: `spec.containers[0].volumeMounts[0].name: Not found: "gone"`},
-		"a name with dots":  {change: `{spec: {containers: [{name: a.b, image: "log:1"}]}}`, refused: "spec.containers[0].name"},
-		"a name that grows": {change: `{spec: {containers: [{name: a123456789a123456789a123456789a123456789a123456789a123456789a12, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}}]}}`, refused: "it makes pods invalid: pod.spec.containers[0].name"},
+		"a container":               {change: `{}`},
+		"two containers":            {change: `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}}]}}`},
+		"native sidecars":           {change: `{spec: {updateStrategy: {type: NotUpdate}, containers: null, initContainers: [{name: proxy, image: "p:1", restartPolicy: Always, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}}]}}`},
+		"shared volumes":            {change: `{spec: {volumes: [{name: logs, emptyDir: {}}], containers: [{name: log, image: "log:1", shareVolumePolicy: {type: enabled}, volumeMounts: [{name: logs, mountPath: /logs}]}]}}`},
+		"patches":                   {change: `{spec: {patchPodMetadata: [{annotations: {a: b}}]}}`},
+		"computed resources":        {change: `{spec: {containers: [{name: log, image: "log:1", resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: ".*", resourcesExpr: {requests: {cpu: "max(cpu, 33m)"}}}}]}}`},
+		"a missing volume":          {change: `{spec: {containers: [{name: log, image: "log:1", volumeMounts: [{name: gone, mountPath: /gone}]}]}}`, refused: `spec.containers[0].volumeMounts[0].name: Not found: "gone"`},
+		"a name with dots":          {change: `{spec: {containers: [{name: a.b, image: "log:1"}]}}`, refused: "spec.containers[0].name"},
+		"a name that gets too long": {change: `{spec: {containers: [{name: a123456789a123456789a123456789a123456789a123456789a123456789a12, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}}]}}`, refused: "it would make pods invalid: pod.spec.containers[0].name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,7 +73,7 @@ func TestPodsInCluster(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			in, err := current(s)
+			in, err := currentInjection(s)
 			require.NoError(t, err)
 			pod := podOf(t, basePod)
 			pod.Namespace = namespace

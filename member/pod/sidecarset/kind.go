@@ -15,8 +15,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=sidecarsets.apps.kruise.io,verbs=get;list;watch;patch
@@ -32,8 +32,7 @@ func Registration() setup.Kind {
 		Gates: []featuregate.Feature{feature.PodWebhook, feature.SortSidecarsByName, feature.SidecarSetPatchAnyMetadata},
 		Controller: func(_ context.Context, mgr ctrl.Manager, o setup.Options) error {
 			return Setup(mgr, Options{
-				Workers: o.Workers[name], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
-				Namespace: o.Namespace, Opening: o.Opening, Guards: o.Guards,
+				Options: o.Control(name), Namespace: o.Namespace, Opening: o.Opening, Guards: o.Guards,
 			})
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
@@ -48,9 +47,9 @@ func Registration() setup.Kind {
 			})
 		},
 		WebhookReads: []client.Object{&appsv1beta1.SidecarSet{}, &corev1.Namespace{}, &appsv1.ControllerRevision{}, &corev1.ConfigMap{}},
-		Pods: func(o setup.Options) []podstep.Step {
+		Pods: func(o setup.Options) []podwebhook.Step {
 			i := &Injector{Namespace: o.Namespace, Clock: o.Clock, ByName: o.Gates != nil && o.Gates.Enabled(feature.SortSidecarsByName)}
-			return []podstep.Step{i.Step()}
+			return []podwebhook.Step{i.Step()}
 		},
 	}
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the labels step and reason.
@@ -28,8 +28,8 @@ func Register(r prometheus.Registerer) error {
 }
 
 func countSteps(u updates) {
-	measure.Steps.WithLabelValues(stepUpdate, reasonOutdated).Add(float64(len(u.images)))
-	measure.Steps.WithLabelValues(stepReset, reasonReplaced).Add(float64(len(u.resets)))
-	measure.Steps.WithLabelValues(stepRecreate, ReasonImmutable).Add(float64(len(u.recreates)))
-	measure.Steps.WithLabelValues(stepRefuse, ReasonImmutable).Add(float64(len(u.refused)))
+	measure.Count(stepUpdate, reasonOutdated, len(u.images))
+	measure.Count(stepReset, reasonReplaced, len(u.resets))
+	measure.Count(stepRecreate, ReasonImmutable, len(u.recreates))
+	measure.Count(stepRefuse, ReasonImmutable, len(u.markNotUpgradable))
 }

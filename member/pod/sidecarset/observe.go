@@ -15,10 +15,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
@@ -27,44 +27,44 @@ type observed struct {
 	// wanted is the revision that matches the SidecarSet's spec. history holds the existing revisions, oldest first.
 	wanted  *appsv1.ControllerRevision
 	history []*appsv1.ControllerRevision
-	// present is the current revision, set by plan. It may be an existing revision with the same data but another name.
-	present *appsv1.ControllerRevision
+	// latestRevision is the current revision, set by plan. It may be an existing revision with the same data but another name.
+	latestRevision *appsv1.ControllerRevision
 	// pods holds the active pods that the SidecarSet selects, sorted by namespace and name.
 	pods []*corev1.Pod
-	// canaries holds the SidecarSets that take its place.
+	// canaries holds the SidecarSets that replace set.
 	canaries []*appsv1beta1.SidecarSet
-	// notSent maps namespaces whose pods are not sent to the pod webhook to the reason.
+	// notSent has the reason for each namespace with observed pods that are not sent to the pod webhook.
 	notSent map[string]string
-	// inactive is why pods in the selected namespaces are not sent to the webhook, or "" if they are sent.
-	inactive string
-	// read caches the parsed annotations of pods, so that a plan parses each only once.
-	read map[*corev1.Pod]said
+	// whyNotActive is why the SidecarSet is not Active: pods in the selected namespaces are not sent to the webhook. It is "" if they are sent.
+	whyNotActive string
+	// states caches the parsed annotations of pods, so that a plan parses each only once.
+	states map[*corev1.Pod]podState
 }
 
-// said is what a pod and its kubelet report about the sidecars of one SidecarSet.
-type said struct {
-	// upgrade is the entry in the annotation with hashes, and has tells whether it exists. withoutImage is the hash without images.
-	upgrade      upgrade
-	has          bool
+// podState is what a pod and its kubelet report about the sidecars of one SidecarSet.
+type podState struct {
+	// record is the entry in the annotation with hashes, and hasRecord reports whether it exists. withoutImage is the hash without images.
+	record       podRecord
+	hasRecord    bool
 	withoutImage string
-	// done and serves are the results of updated.
+	// done: the containers run what the last in-place update wrote. serves: they don't, and one of the outdated ones is still ready.
 	done, serves bool
 }
 
-// saidBy returns what a pod reports about its sidecars.
-func (o *observed) saidBy(pod *corev1.Pod) said {
-	if is, ok := o.read[pod]; ok {
-		return is
+// stateOf returns what a pod reports about its sidecars.
+func (o *observed) stateOf(pod *corev1.Pod) podState {
+	if state, ok := o.states[pod]; ok {
+		return state
 	}
-	var is said
-	is.upgrade, is.has = upgradesIn(pod, keys.SidecarSetHash)[o.set.Name]
-	is.withoutImage = upgradesIn(pod, keys.SidecarSetHashWithoutImage)[o.set.Name].Hash
-	is.done, is.serves = updated(o.set.Name, pod)
-	if o.read == nil {
-		o.read = make(map[*corev1.Pod]said, len(o.pods))
+	var state podState
+	state.record, state.hasRecord = podRecordsIn(pod, keys.SidecarSetHash)[o.set.Name]
+	state.withoutImage = podRecordsIn(pod, keys.SidecarSetHashWithoutImage)[o.set.Name].Hash
+	state.done, state.serves = ranUpdate(o.set.Name, pod)
+	if o.states == nil {
+		o.states = make(map[*corev1.Pod]podState, len(o.pods))
 	}
-	o.read[pod] = is
-	return is
+	o.states[pod] = state
+	return state
 }
 
 // observe reads everything that a reconcile needs.
@@ -94,11 +94,11 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if o.canaries, err = r.canaries(ctx, o.set); err != nil {
 		return o, err
 	}
-	namespaces, isFixed := fixed(o.set)
-	if !isFixed {
-		namespaces = podstep.AllNamespaces
+	namespaces, single := singleNamespace(o.set)
+	if !single {
+		namespaces = podwebhook.AllNamespaces
 	}
-	_, o.inactive = r.Opening.Sent(namespaces)
+	_, o.whyNotActive = r.Opening.Sent(namespaces)
 	o.notSent = map[string]string{}
 	for _, pod := range o.pods {
 		if sent, why := r.Opening.Sent(pod.Namespace); !sent {
@@ -108,45 +108,45 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// podsOf returns the active pods that a SidecarSet selects.
+// podsOf returns the active pods that a SidecarSet selects. Only pods are read through from: we write no namespaces, so the cache will do.
 func podsOf(ctx context.Context, from, cache client.Reader, s *appsv1beta1.SidecarSet) ([]*corev1.Pod, error) {
 	if emptySelector(s.Spec.Selector) {
 		return nil, nil
 	}
-	by, err := metav1.LabelSelectorAsSelector(s.Spec.Selector)
+	selector, err := metav1.LabelSelectorAsSelector(s.Spec.Selector)
 	if err != nil {
 		return nil, nil //nolint:nilerr // Admission rejects an invalid selector; it matches nothing.
 	}
-	opts := []client.ListOption{client.MatchingLabelsSelector{Selector: by}, client.UnsafeDisableDeepCopy}
-	only, isFixed := fixed(s)
-	if isFixed {
+	opts := []client.ListOption{client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy}
+	only, single := singleNamespace(s)
+	if single {
 		opts = append(opts, client.InNamespace(only))
 	}
 	var all corev1.PodList
 	if err := from.List(ctx, &all, opts...); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	of := map[string]map[string]string{}
-	if !isFixed && s.Spec.NamespaceSelector != nil {
+	labelsByNamespace := map[string]map[string]string{}
+	if !single && s.Spec.NamespaceSelector != nil {
 		var namespaces corev1.NamespaceList
 		if err := cache.List(ctx, &namespaces, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list namespaces: %w", err)
 		}
 		for i := range namespaces.Items {
-			of[namespaces.Items[i].Name] = namespaces.Items[i].Labels
+			labelsByNamespace[namespaces.Items[i].Name] = namespaces.Items[i].Labels
 		}
 	}
 	out := make([]*corev1.Pod, 0, len(all.Items))
 	for i := range all.Items {
-		if pod := &all.Items[i]; podpatch.Active(pod) && covers(s, pod.Namespace, of[pod.Namespace]) {
+		if pod := &all.Items[i]; podpatch.Active(pod) && covers(s, pod.Namespace, labelsByNamespace[pod.Namespace]) {
 			out = append(out, pod)
 		}
 	}
-	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(nameOf(a), nameOf(b)) })
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(namespacedName(a), namespacedName(b)) })
 	return out, nil
 }
 
-// canaries returns the SidecarSets that take the place of s.
+// canaries returns the SidecarSets that replace s.
 func (r *Reconciler) canaries(ctx context.Context, s *appsv1beta1.SidecarSet) ([]*appsv1beta1.SidecarSet, error) {
 	var all appsv1beta1.SidecarSetList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -161,4 +161,4 @@ func (r *Reconciler) canaries(ctx context.Context, s *appsv1beta1.SidecarSet) ([
 	return out, nil
 }
 
-func nameOf(pod metav1.Object) string { return pod.GetNamespace() + "/" + pod.GetName() }
+func namespacedName(pod metav1.Object) string { return pod.GetNamespace() + "/" + pod.GetName() }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -29,15 +29,15 @@ func TestKstatusTellsHowFarASidecarSetIs(t *testing.T) {
 		{name: "there are no pods", done: revised, want: kstatus.CurrentStatus},
 		{name: "all pods have the sidecars", plan: planned{matched: 2, updated: 2, updatedReady: 2}, done: revised, want: kstatus.CurrentStatus},
 		{name: "the partition keeps a pod", plan: planned{matched: 2, updated: 1, updatedReady: 1}, done: revised, want: kstatus.CurrentStatus},
-		{name: "a pod is older than the SidecarSet", plan: planned{not: []absent{{why: "it is older", count: 1}}}, done: revised, want: kstatus.CurrentStatus},
+		{name: "a pod is older than the SidecarSet", plan: planned{uninjected: []uninjectedPods{{why: "it is older", count: 1}}}, done: revised, want: kstatus.CurrentStatus},
 		{name: "the revision is not written yet", want: kstatus.InProgressStatus},
 		{name: "a pod is updated now", plan: planned{matched: 1, updates: updates{images: []write{{}}}}, done: revised, want: kstatus.InProgressStatus},
 		{name: "a pod waits for the budget", plan: planned{matched: 1, updates: held(rollout.ReasonBudget)}, done: revised, want: kstatus.InProgressStatus},
 		{name: "an updated pod is not ready", plan: planned{matched: 1, updated: 1}, done: revised, want: kstatus.InProgressStatus},
-		{name: "a budget refuses an update", done: applied{revised: true, refused: sets.New("a")}, want: kstatus.InProgressStatus},
+		{name: "a budget refuses an update", done: applied{revised: true, refusedNamespaces: sets.New("a")}, want: kstatus.InProgressStatus},
 		{name: "a write fails", done: applied{revised: true, err: errors.New("no")}, want: kstatus.InProgressStatus},
 		{name: "the update is paused", plan: planned{matched: 1, updates: held(rollout.ReasonPaused)}, done: revised, want: kstatus.InProgressStatus},
-		{name: "a pod needs more than images", plan: planned{updates: updates{immutable: []string{"a"}}}, done: revised, want: kstatus.FailedStatus},
+		{name: "a pod needs more than images", plan: planned{updates: updates{needRecreate: []string{"a"}}}, done: revised, want: kstatus.FailedStatus},
 		{name: "it is being deleted", done: revised, deleted: true, want: kstatus.TerminatingStatus},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

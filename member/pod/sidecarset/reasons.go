@@ -1,6 +1,6 @@
 package sidecarset
 
-// Reasons of events and of the conditions Active, Injected and Upgradable.
+// Reasons of events about injection, and of the conditions Active and Injected.
 const (
 	// ReasonSent: the pod webhook gets the pods of the selected namespaces. ReasonNotSent: it doesn't.
 	ReasonSent    = "PodsSent"
@@ -15,9 +15,10 @@ const (
 	ReasonIncomplete = "SidecarsIncomplete"
 )
 
-// Reasons of the pod condition that says whether pods can be updated in place, and of events about updates. Source: OpenKruise.
+// Reasons of events about updates, of condition Upgradable, and of the pod condition SidecarSetUpgradable. Source: OpenKruise, except
+// ReasonRecreating.
 const (
-	// ReasonImmutable: more than images has changed.
+	// ReasonImmutable: more than images changed.
 	ReasonImmutable = "UpdateImmutableField"
 	// ReasonAllUpgradable: no SidecarSet prevents an in-place update any longer.
 	ReasonAllUpgradable = "AllSidecarsetUpgradable"
@@ -25,7 +26,7 @@ const (
 	ReasonNotUpgradable = "NotUpgradablePods"
 	// ReasonRecreating: workloads were asked to recreate pods that can't be updated in place.
 	ReasonRecreating = "RecreatingPods"
-	// ReasonReset and ReasonResetFailed: the replaced container was emptied, or could not be emptied.
+	// ReasonReset and ReasonResetFailed: the replaced containers were set to the empty image, or could not be.
 	ReasonReset       = "ResetContainerSucceed"
 	ReasonResetFailed = "ResetContainerFailed"
 )

@@ -12,8 +12,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// upgrade is what a pod records about the sidecars of one SidecarSet, in the annotations with hashes.
-type upgrade struct {
+// podRecord is what a pod records about the sidecars of one SidecarSet, in the annotations with hashes.
+type podRecord struct {
 	// UpdateTimestamp is when the pod got the sidecars.
 	UpdateTimestamp metav1.Time `json:"updateTimestamp"`
 	// Hash is the SidecarSet's hash at that time.
@@ -26,24 +26,24 @@ type upgrade struct {
 	ControllerRevision string `json:"controllerRevision,omitempty"`
 }
 
-// upgradesIn parses an annotation with hashes. An old format held only the hash for each SidecarSet. An annotation that can't be parsed is
+// podRecordsIn parses an annotation with hashes. An old format held only the hash for each SidecarSet. An annotation that can't be parsed is
 // treated as empty.
-func upgradesIn(pod metav1.Object, key string) map[string]upgrade {
+func podRecordsIn(pod metav1.Object, key string) map[string]podRecord {
 	text := pod.GetAnnotations()[key]
 	if text == "" {
 		return nil
 	}
-	var out map[string]upgrade
+	var out map[string]podRecord
 	if json.Unmarshal([]byte(text), &out) == nil {
 		return out
 	}
-	var former map[string]string
-	if json.Unmarshal([]byte(text), &former) != nil {
+	var oldFormat map[string]string
+	if json.Unmarshal([]byte(text), &oldFormat) != nil {
 		return nil
 	}
-	out = make(map[string]upgrade, len(former))
-	for name, hash := range former {
-		out[name] = upgrade{Hash: hash, SidecarSetName: name}
+	out = make(map[string]podRecord, len(oldFormat))
+	for name, hash := range oldFormat {
+		out[name] = podRecord{Hash: hash, SidecarSetName: name}
 	}
 	return out
 }
@@ -70,31 +70,31 @@ func workingIn(pod metav1.Object) map[string]string {
 	return out
 }
 
-// record writes the annotations that say that a pod has the sidecars of these SidecarSets.
+// record writes the annotations that show which SidecarSets' sidecars a pod has.
 func record(pod *corev1.Pod, added []injected, now metav1.Time) error {
-	full, without := upgradesIn(pod, keys.SidecarSetHash), upgradesIn(pod, keys.SidecarSetHashWithoutImage)
+	full, without := podRecordsIn(pod, keys.SidecarSetHash), podRecordsIn(pod, keys.SidecarSetHashWithoutImage)
 	if full == nil {
-		full = map[string]upgrade{}
+		full = map[string]podRecord{}
 	}
 	if without == nil {
-		without = map[string]upgrade{}
+		without = map[string]podRecord{}
 	}
 	working, names := workingIn(pod), injectedIn(pod)
 	if working == nil {
 		working = map[string]string{}
 	}
 	for _, a := range added {
-		u := upgrade{UpdateTimestamp: now, Hash: a.hashes.withoutImage, SidecarSetName: a.set.Name, SidecarList: a.sidecars}
+		u := podRecord{UpdateTimestamp: now, Hash: a.hashes.withoutImage, SidecarSetName: a.set.Name, SidecarList: a.sidecars}
 		without[a.set.Name] = u
 		u.Hash, u.ControllerRevision = a.hashes.full, a.revision
 		full[a.set.Name] = u
 		names = append(names, a.set.Name)
 		for _, sidecar := range a.hot {
-			working[sidecar] = first(sidecar)
-			annotate(pod, keys.SidecarSetVersionPrefix+first(sidecar), "1")
-			annotate(pod, keys.SidecarSetVersionAltPrefix+first(sidecar), "0")
-			annotate(pod, keys.SidecarSetVersionPrefix+second(sidecar), "0")
-			annotate(pod, keys.SidecarSetVersionAltPrefix+second(sidecar), "1")
+			working[sidecar] = firstContainer(sidecar)
+			annotate(pod, keys.SidecarSetVersionPrefix+firstContainer(sidecar), "1")
+			annotate(pod, keys.SidecarSetVersionAltPrefix+firstContainer(sidecar), idle)
+			annotate(pod, keys.SidecarSetVersionPrefix+secondContainer(sidecar), idle)
+			annotate(pod, keys.SidecarSetVersionAltPrefix+secondContainer(sidecar), "1")
 		}
 	}
 	slices.Sort(names)
@@ -112,9 +112,9 @@ func record(pod *corev1.Pod, added []injected, now metav1.Time) error {
 	return nil
 }
 
-// first and second return the names of the two containers of a sidecar with HotUpgrade.
-func first(sidecar string) string  { return sidecar + "-1" }
-func second(sidecar string) string { return sidecar + "-2" }
+// firstContainer and secondContainer return the names of the two containers of a sidecar with HotUpgrade.
+func firstContainer(sidecar string) string  { return sidecar + "-1" }
+func secondContainer(sidecar string) string { return sidecar + "-2" }
 
 func annotate(pod *corev1.Pod, key, value string) {
 	if pod.Annotations == nil {

@@ -10,49 +10,50 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// computed returns the resources of a sidecar, computed from those of the given containers. An error says why they can't be computed.
-func computed(of []*corev1.Container, p *appsv1beta1.SidecarResourcesPolicy) (corev1.ResourceRequirements, error) {
+// computeResources returns the resources of a sidecar, computed from those of the given containers. An error says why they can't be
+// computed.
+func computeResources(containers []*corev1.Container, p *appsv1beta1.SidecarResourcesPolicy) (corev1.ResourceRequirements, error) {
 	var out corev1.ResourceRequirements
-	by, err := nameRegexp(p)
+	re, err := nameRegexp(p)
 	if err != nil {
 		return out, err
 	}
 	var targets []*corev1.Container
-	for _, c := range of {
-		if by.MatchString(c.Name) {
+	for _, c := range containers {
+		if re.MatchString(c.Name) {
 			targets = append(targets, c)
 		}
 	}
 	if len(targets) == 0 {
-		return out, fmt.Errorf("no container of the pod's own has a name that matches %q (resourcesPolicy.targetContainersNameRegex)", by)
+		return out, fmt.Errorf("none of the pod's own containers has a name that matches %q (resourcesPolicy.targetContainersNameRegex)", re)
 	}
 	limits := func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits }
 	requests := func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests }
-	if out.Limits, err = amounts(targets, limits, p, p.ResourcesExpr.Limits, true); err != nil {
+	if out.Limits, err = computeAmounts(targets, limits, p, p.ResourcesExpr.Limits, true); err != nil {
 		return out, fmt.Errorf("limits.%w", err)
 	}
-	if out.Requests, err = amounts(targets, requests, p, p.ResourcesExpr.Requests, false); err != nil {
+	if out.Requests, err = computeAmounts(targets, requests, p, p.ResourcesExpr.Requests, false); err != nil {
 		return out, fmt.Errorf("requests.%w", err)
 	}
 	return out, nil
 }
 
-// nameRegexp returns the expression that selects target containers by name.
+// nameRegexp returns the regular expression that selects target containers by name.
 func nameRegexp(p *appsv1beta1.SidecarResourcesPolicy) (*regexp.Regexp, error) {
 	text := p.TargetContainersNameRegex
 	if text == "" {
 		text = ".*"
 	}
-	by, err := regexp.Compile(text)
+	re, err := regexp.Compile(text)
 	if err != nil {
 		return nil, fmt.Errorf("resourcesPolicy.targetContainersNameRegex: %w", err)
 	}
-	return by, nil
+	return re, nil
 }
 
-// amounts computes limits or requests. A container without a limit may use any amount, so the sidecar gets no limit either.
-func amounts(
-	targets []*corev1.Container, of func(*corev1.Container) corev1.ResourceList, p *appsv1beta1.SidecarResourcesPolicy,
+// computeAmounts computes limits or requests. A container without a limit may use any amount, so the sidecar gets no limit either.
+func computeAmounts(
+	targets []*corev1.Container, list func(*corev1.Container) corev1.ResourceList, p *appsv1beta1.SidecarResourcesPolicy,
 	exprs *appsv1beta1.SidecarResourceExpr, limits bool,
 ) (corev1.ResourceList, error) {
 	if exprs == nil {
@@ -70,7 +71,7 @@ func amounts(
 		var value resource.Quantity
 		unlimited := false
 		for _, c := range targets {
-			q, has := of(c)[name]
+			q, has := list(c)[name]
 			unlimited = unlimited || limits && (!has || q.IsZero())
 			switch {
 			case p.TargetContainersMode == appsv1beta1.SidecarTargetSum:

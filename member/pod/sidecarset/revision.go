@@ -13,7 +13,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 )
 
 // kind is the kind of the objects that this package reconciles.
@@ -38,15 +38,15 @@ func newRevision(s *appsv1beta1.SidecarSet, namespace string) (*appsv1.Controlle
 		PatchPodMetadata: s.Spec.PatchPodMetadata, Volumes: s.Spec.Volumes,
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("write the revision of SidecarSet %s: %w", s.Name, err)
+		return nil, fmt.Errorf("marshal the revision of SidecarSet %s: %w", s.Name, err)
 	}
 	// OpenKruise marshals maps, whose keys are sorted, and the revision's name depends on every byte.
 	var fields any
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, fmt.Errorf("read the revision of SidecarSet %s: %w", s.Name, err)
+		return nil, fmt.Errorf("unmarshal the revision of SidecarSet %s: %w", s.Name, err)
 	}
 	if raw, err = json.Marshal(fields); err != nil {
-		return nil, fmt.Errorf("write the revision of SidecarSet %s: %w", s.Name, err)
+		return nil, fmt.Errorf("marshal the revision of SidecarSet %s: %w", s.Name, err)
 	}
 	hash := revision.Hash(raw, s.Status.CollisionCount)
 	labels := map[string]string{keys.RevisionHash: hash, keys.SidecarSetName: s.Name}
@@ -54,7 +54,8 @@ func newRevision(s *appsv1beta1.SidecarSet, namespace string) (*appsv1.Controlle
 		labels[keys.SidecarSetCustomVersion] = s.Spec.CustomVersion
 	}
 	annotations := maps.Clone(s.Annotations)
-	delete(annotations, corev1.LastAppliedConfigAnnotation) // Both describe the current version of the SidecarSet.
+	// These describe the SidecarSet as it was applied last, not this revision of it.
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	delete(annotations, keys.ConversionData)
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
@@ -65,19 +66,19 @@ func newRevision(s *appsv1beta1.SidecarSet, namespace string) (*appsv1.Controlle
 	}, nil
 }
 
-// current returns the injection for the SidecarSet's current spec.
-func current(s *appsv1beta1.SidecarSet) (injection, error) {
+// currentInjection returns the injection for the SidecarSet's current spec.
+func currentInjection(s *appsv1beta1.SidecarSet) (injection, error) {
 	h, err := hashesIn(s.Annotations, &s.Spec)
 	return injection{set: s, spec: &s.Spec, hashes: h, revision: s.Status.LatestRevision}, err
 }
 
-// former returns the injection for a revision of a SidecarSet.
-func former(s *appsv1beta1.SidecarSet, r *appsv1.ControllerRevision) (injection, error) {
+// injectionOf returns the injection for a revision of a SidecarSet.
+func injectionOf(s *appsv1beta1.SidecarSet, r *appsv1.ControllerRevision) (injection, error) {
 	var data struct {
 		Spec versioned `json:"spec"`
 	}
 	if err := json.Unmarshal(r.Data.Raw, &data); err != nil {
-		return injection{}, fmt.Errorf("read revision %s: %w", r.Name, err)
+		return injection{}, fmt.Errorf("unmarshal revision %s: %w", r.Name, err)
 	}
 	spec := s.Spec.DeepCopy()
 	spec.Containers, spec.InitContainers, spec.Volumes = data.Spec.Containers, data.Spec.InitContainers, data.Spec.Volumes

@@ -23,21 +23,21 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 var key = types.NamespacedName{Name: "log"}
 
-// open is a podstep.Opening that sends the pods of all namespaces.
-type open struct{}
+// openingAll is a podwebhook.Opening that sends the pods of all namespaces.
+type openingAll struct{}
 
-func (open) Sent(string) (bool, string)         { return true, "" }
-func (open) Changes() <-chan event.GenericEvent { return nil }
+func (openingAll) Sent(string) (bool, string)         { return true, "" }
+func (openingAll) Changes() <-chan event.GenericEvent { return nil }
 
 // simulated returns SidecarSet in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
@@ -52,8 +52,7 @@ func simulated(tb testing.TB) sim.Kind {
 		Scheme: s,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New(kind, p.Clock, 0), Events: &testkit.Events{},
-				Parallel: 1, Namespace: system, Opening: open{},
+				Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{}), Namespace: system, Opening: openingAll{},
 			}, nil
 		},
 		For: &appsv1beta1.SidecarSet{},
@@ -62,16 +61,16 @@ func simulated(tb testing.TB) sim.Kind {
 		},
 		Actors:  sim.Cluster(2),
 		Rules:   []sim.Rule{sim.DeletesByUID(), ownContainers(), budget().Rule()},
-		Summary: end,
+		Summary: summarize,
 	}
 }
 
 // ownContainers is the rule that nothing in a pod except its sidecars is changed.
 func ownContainers() sim.Rule {
 	return sim.Rule{Name: "the pod's own containers stay", Write: func(_ *sim.World, c sim.Change) error {
-		before, is := c.Before.(*corev1.Pod)
-		after, still := c.After.(*corev1.Pod)
-		if !is || !still || !c.ByController() {
+		before, wasPod := c.Before.(*corev1.Pod)
+		after, isPod := c.After.(*corev1.Pod)
+		if !wasPod || !isPod || !c.ByController() {
 			return nil
 		}
 		own := func(pod *corev1.Pod) string { return containerOf(pod, "app").Image }
@@ -100,7 +99,7 @@ func budget() sim.AtLeast[*corev1.Pod] {
 		Name: "maxUnavailable is kept",
 		Good: func(w *sim.World, pod *corev1.Pod) bool {
 			_, leaving := pod.Labels[keys.SpecifiedDelete]
-			return !leaving && slices.Contains(injectedIn(pod), key.Name) && (serves(pod) || waits(w, pod))
+			return !leaving && slices.Contains(injectedIn(pod), key.Name) && (serves(pod) || awaitsUpdate(w, pod))
 		},
 		Least: func(w *sim.World) int {
 			s := sim.Find[*appsv1beta1.SidecarSet](w, key)
@@ -122,18 +121,18 @@ func budget() sim.AtLeast[*corev1.Pod] {
 	}
 }
 
-// waits reports whether a pod has older sidecars, and either all of them run or none ever will.
-func waits(w *sim.World, pod *corev1.Pod) bool {
+// awaitsUpdate reports whether a pod has older sidecars, and either all of them run or none ever will.
+func awaitsUpdate(w *sim.World, pod *corev1.Pod) bool {
 	s := sim.Find[*appsv1beta1.SidecarSet](w, key)
 	if s == nil {
 		return false
 	}
-	_, restarts := updated(key.Name, pod)
-	return upgradesIn(pod, keys.SidecarSetHash)[key.Name].Hash != s.Annotations[keys.SidecarSetHash] && !restarts
+	_, restarts := ranUpdate(key.Name, pod)
+	return podRecordsIn(pod, keys.SidecarSetHash)[key.Name].Hash != s.Annotations[keys.SidecarSetHash] && !restarts
 }
 
-// end returns what matters at rest.
-func end(w *sim.World) string {
+// summarize returns the part of the final state that must not depend on the schedule.
+func summarize(w *sim.World) string {
 	s := sim.Find[*appsv1beta1.SidecarSet](w, key)
 	if s == nil {
 		return "no SidecarSet"
@@ -209,7 +208,7 @@ func stories(tb testing.TB) []sim.Scenario {
 		s.Generation = 1
 		return s
 	}
-	image := func(of string) sim.Edit { return imageEdit(tb, of) }
+	image := func(name string) sim.Edit { return imageEdit(tb, name) }
 	edit := func(name string, change func(*appsv1beta1.SidecarSetSpec)) sim.Edit {
 		return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
 			return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) { change(&s.Spec) })
@@ -255,7 +254,7 @@ func stories(tb testing.TB) []sim.Scenario {
 			rehash(tb, s)
 		})
 	}}
-	back := sim.Edit{Name: "the former command", When: revised, Do: func(ctx context.Context, w *sim.World) error {
+	back := sim.Edit{Name: "the original command", When: revised, Do: func(ctx context.Context, w *sim.World) error {
 		return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
 			s.Spec.Containers[0].Command = nil
 			rehash(tb, s)
@@ -266,7 +265,7 @@ func stories(tb testing.TB) []sim.Scenario {
 			create(runningPod(tb, "web-1", set())), create(runningPod(tb, "web-2")), remove(with),
 		}},
 		{Name: "the image changes and comes back", Objects: []client.Object{set(), with}, Edits: []sim.Edit{image("log:2"), image("log:3"), image("log:1")}},
-		{Name: "old revisions go", Objects: []client.Object{set(`{spec: {revisionHistoryLimit: 1}}`), with}, Edits: []sim.Edit{
+		{Name: "old revisions are deleted", Objects: []client.Object{set(`{spec: {revisionHistoryLimit: 1}}`), with}, Edits: []sim.Edit{
 			image("log:2"), image("log:3"), image("log:4"), remove(with),
 		}},
 		{Name: "a revision gets a version", Objects: []client.Object{set(`{spec: {customVersion: v1}}`)}, Edits: []sim.Edit{
@@ -279,16 +278,16 @@ func stories(tb testing.TB) []sim.Scenario {
 		}},
 		{Name: "sidecars are updated within a budget", Objects: five(strategy(`maxUnavailable: 2`)), Edits: []sim.Edit{image("log:2")}},
 		{Name: "a partition keeps pods", Objects: five(strategy(`partition: 3`)), Edits: []sim.Edit{image("log:2")}},
-		{Name: "a selector updates a part", Objects: five(strategy(`selector: {matchLabels: {canary: "true"}}`)), Edits: []sim.Edit{image("log:2")}},
-		{Name: "an update is paused and goes on", Objects: five(strategy(`paused: true`)), Edits: []sim.Edit{
-			image("log:2"), edit("go on", func(s *appsv1beta1.SidecarSetSpec) { s.UpdateStrategy.Paused = false }),
+		{Name: "a selector limits the update", Objects: five(strategy(`selector: {matchLabels: {canary: "true"}}`)), Edits: []sim.Edit{image("log:2")}},
+		{Name: "an update is paused and resumed", Objects: five(strategy(`paused: true`)), Edits: []sim.Edit{
+			image("log:2"), edit("resume", func(s *appsv1beta1.SidecarSetSpec) { s.UpdateStrategy.Paused = false }),
 		}},
-		{Name: "NotUpdate leaves pods", Objects: five(strategy(`type: NotUpdate`)), Edits: []sim.Edit{image("log:2")}},
+		{Name: "NotUpdate leaves pods unchanged", Objects: five(strategy(`type: NotUpdate`)), Edits: []sim.Edit{image("log:2")}},
 		{Name: "sidecars are updated to an image and back", Objects: five(), Edits: []sim.Edit{image("log:2"), image("log:1")}},
 		{Name: "a hot upgrade", Objects: five(hot), Edits: []sim.Edit{image("log:2"), image("log:3")}},
 		{Name: "native sidecars are updated within a budget", Objects: five(native, strategy(`maxUnavailable: 2`)), Edits: []sim.Edit{image("log:2")}},
 		{Name: "a hot upgrade of native sidecars", Objects: five(nativeHot), Edits: []sim.Edit{image("log:2"), image("log:3")}},
-		{Name: "what is more than an image waits for new pods", Objects: five(), Edits: []sim.Edit{immutable, back}},
+		{Name: "changes other than images wait for new pods", Objects: five(), Edits: []sim.Edit{immutable, back}},
 		{Name: "workloads update pods at the same time", Objects: five(), Edits: []sim.Edit{app("web-4"), image("log:2"), app("web-3")}},
 		{Name: "the SidecarSet is deleted", Objects: []client.Object{set(), with}, Edits: []sim.Edit{remove(set())}},
 	}
@@ -297,6 +296,6 @@ func stories(tb testing.TB) []sim.Scenario {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, stories(t)...)
-	sim.Test(t, withWorkload(t, behind), sim.Plan{Sweeps: 1, Seeds: 60, Stall: 15 * time.Second, Share: 4}, workloadStories(t)...)
-	sim.Test(t, withWorkload(t, upToDate), sim.Plan{Sweeps: 1, Seeds: 60, Stall: 15 * time.Second, Share: 4}, recreateStories(t)...)
+	sim.Test(t, withWorkload(t, outdatedCache), sim.Plan{Sweeps: 1, Seeds: 60, Stall: 15 * time.Second, Share: 4}, workloadStories(t)...)
+	sim.Test(t, withWorkload(t, currentCache), sim.Plan{Sweeps: 1, Seeds: 60, Stall: 15 * time.Second, Share: 4}, recreateStories(t)...)
 }

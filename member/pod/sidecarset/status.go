@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 )
 
-// shownReasons is how many reasons the condition's message lists.
+// shownReasons is how many reasons the message of condition Injected lists.
 const shownReasons = 3
 
 // status returns the new status, and events about the SidecarSet.
@@ -33,16 +33,16 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 	}
 	c := metav1.Condition{
 		Type: appsv1beta1.SidecarSetInjected, Status: metav1.ConditionTrue, Reason: ReasonInjected,
-		Message: "all pods that it selects have its sidecars", ObservedGeneration: o.set.Generation,
+		Message: "all selected pods have its sidecars", ObservedGeneration: o.set.Generation,
 	}
-	if len(p.not) > 0 {
+	if len(p.uninjected) > 0 {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonNotInjected, report.Truncate(p.notInjected())
 	}
-	was := report.GetCondition(s.Conditions, c.Type)
-	began := c.Status == metav1.ConditionFalse && (was == nil || was.Status != c.Status)
+	previous := report.GetCondition(s.Conditions, c.Type)
+	began := c.Status == metav1.ConditionFalse && (previous == nil || previous.Status != c.Status)
 	s.Conditions = report.SetCondition(s.Conditions, c, now)
 	s.Conditions = report.SetCondition(s.Conditions, active(o), now)
-	s.Conditions = upgradable(s.Conditions, o.set, p.updates.immutable, now)
+	s.Conditions = upgradable(s.Conditions, o.set, p.updates.needRecreate, now)
 	s.Conditions = report.SetReadiness(s.Conditions, readiness(&p, a), o.set.Generation, now)
 	var events []event.Event
 	if began {
@@ -50,11 +50,12 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 	}
 	if n := len(a.notUpgradable); n > 0 {
 		events = append(events, event.Warning(ReasonNotUpgradable, actionUpdate,
-			"%d pods can't be updated in place, as more than images has changed: %s; they get the sidecars when they are created again", n, event.Names(a.notUpgradable)))
+			"%d pod(s) can't be updated in place, because more than images changed: %s; to recreate them, restart their workloads with kubectl kruise rollout restart",
+			n, event.Names(a.notUpgradable)))
 	}
 	if n := len(a.recreated); n > 0 {
 		events = append(events, event.Normal(ReasonRecreating, actionUpdate,
-			"asked the workloads of %d pods to re-create them, as more than images has changed: %s", n, event.Names(a.recreated)))
+			"asked the workloads of %d pod(s) to recreate them, because more than images changed: %s", n, event.Names(a.recreated)))
 	}
 	return s, events
 }
@@ -63,10 +64,10 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 func active(o observed) metav1.Condition {
 	c := metav1.Condition{
 		Type: appsv1beta1.SidecarSetActive, Status: metav1.ConditionTrue, Reason: ReasonSent,
-		Message: "new pods of the namespaces that it selects are sent to the pod webhook", ObservedGeneration: o.set.Generation,
+		Message: "new pods in the selected namespaces are sent to the pod webhook", ObservedGeneration: o.set.Generation,
 	}
-	if o.inactive != "" {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonNotSent, o.inactive
+	if o.whyNotActive != "" {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonNotSent, o.whyNotActive
 	}
 	return c
 }
@@ -75,37 +76,38 @@ func active(o observed) metav1.Condition {
 // revision match the spec. So do pods without any sidecars: they get them when they are recreated, and condition Injected reports them.
 func readiness(p *planned, a applied) report.Readiness {
 	u := &p.updates
-	open := func(h rollout.Hold) bool { return h.Reason != rollout.ReasonPaused }
+	waits := func(h rollout.Hold) bool { return h.Reason != rollout.ReasonPaused }
 	switch {
 	case a.err != nil:
 		return report.Retrying(report.WriteFailure(a.err))
-	case len(u.immutable) > 0:
+	case len(u.needRecreate) > 0:
 		return report.Stalled(report.Failure{
-			Reason: ReasonImmutable, Message: "pods need more than other images: restart their workloads, by kubectl kruise rollout restart",
+			Reason: ReasonImmutable, Message: "pods need more than new images: restart their workloads with kubectl kruise rollout restart",
 		})
 	case a.waits.Reason != "":
 		return report.Retrying(a.waits)
-	case !a.revised, len(a.refused) > 0, len(u.images)+len(u.resets)+len(u.recreates) > 0, slices.ContainsFunc(u.holds, open), p.updatedReady < p.updated:
-		return report.Reconciling(report.ReasonProgressing, "pods are updated, or are not ready yet with the sidecars")
+	case !a.revised, len(a.refusedNamespaces) > 0, len(u.images)+len(u.resets)+len(u.recreates) > 0, slices.ContainsFunc(u.holds, waits), p.updatedReady < p.updated:
+		return report.Reconciling(report.ReasonProgressing, "pods are being updated, or are not ready with the sidecars yet")
 	case len(u.holds) > 0:
-		return report.Reconciling(report.ReasonPaused, "pods wait until spec.updateStrategy isn't paused any more")
+		return report.Reconciling(report.ReasonPaused, "pods are not updated while spec.updateStrategy is paused")
 	}
-	return report.Ready("the pods that have sidecars have those that the spec wants")
+	return report.Ready("all pods with sidecars have the ones in the spec")
 }
 
-// upgradable sets the Upgradable condition, which says whether pods wait for changes other than new images.
-func upgradable(in []metav1.Condition, s *appsv1beta1.SidecarSet, immutable []string, now time.Time) []metav1.Condition {
+// upgradable sets the Upgradable condition, which says whether pods wait for changes other than new images. It doesn't exist before pods
+// wait for the first time, nor with type NotUpdate.
+func upgradable(in []metav1.Condition, s *appsv1beta1.SidecarSet, needRecreate []string, now time.Time) []metav1.Condition {
 	c := metav1.Condition{
 		Type: appsv1beta1.SidecarSetUpgradable, Status: metav1.ConditionTrue, Reason: ReasonAllUpgradable,
-		Message: "no pod waits for more than other images", ObservedGeneration: s.Generation,
+		Message: "no pod needs more than new images", ObservedGeneration: s.Generation,
 	}
 	switch {
 	case s.Spec.UpdateStrategy.Type != appsv1beta1.SidecarSetRollingUpdate:
 		return report.RemoveCondition(in, c.Type)
-	case len(immutable) > 0:
+	case len(needRecreate) > 0:
 		c.Status, c.Reason = metav1.ConditionFalse, ReasonImmutable
-		c.Message = fmt.Sprintf("%d pods need more than other images: %s; restart their workloads, by kubectl kruise rollout restart, and they get "+
-			"the sidecars when they are created again", len(immutable), event.Names(immutable))
+		c.Message = fmt.Sprintf("%d pod(s) need more than new images: %s; to recreate them, restart their workloads with kubectl kruise rollout restart",
+			len(needRecreate), event.Names(needRecreate))
 	case report.GetCondition(in, c.Type) == nil:
 		return in
 	}
@@ -115,8 +117,8 @@ func upgradable(in []metav1.Condition, s *appsv1beta1.SidecarSet, immutable []st
 // notInjected returns a message that says which pods have no sidecars, and why.
 func (p *planned) notInjected() string {
 	total := 0
-	parts := make([]string, 0, len(p.not))
-	for i, a := range p.not {
+	parts := make([]string, 0, len(p.uninjected))
+	for i, a := range p.uninjected {
 		total += a.count
 		switch {
 		case i < shownReasons && a.count > 1:
@@ -125,8 +127,8 @@ func (p *planned) notInjected() string {
 			parts = append(parts, fmt.Sprintf("%s: %s", a.first, a.why))
 		}
 	}
-	if more := len(p.not) - shownReasons; more > 0 {
-		parts = append(parts, fmt.Sprintf("%d more reasons", more))
+	if more := len(p.uninjected) - shownReasons; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more reason(s)", more))
 	}
-	return fmt.Sprintf("%d pods that it selects have none of its sidecars; %s", total, strings.Join(parts, "; "))
+	return fmt.Sprintf("selected pods without its sidecars: %d; %s", total, strings.Join(parts, "; "))
 }

@@ -15,10 +15,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	notes "github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	notes "github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // Feature is the name of the step.
@@ -28,7 +28,7 @@ const Feature = kind
 type Injector struct {
 	// Namespace is the manager's own namespace, where the revisions are stored.
 	Namespace string
-	// ByName sorts sidecars by name instead of keeping the order in which SidecarSets list them.
+	// ByName sorts containers by name instead of keeping the order in which SidecarSets list them. Init containers are always sorted.
 	ByName bool
 	Clock  clock.PassiveClock
 	// Draw returns a number in [0, 1). Nil draws at random.
@@ -38,26 +38,26 @@ type Injector struct {
 }
 
 // Step returns the step of the pod webhook.
-func (i *Injector) Step() podstep.Step {
-	return podstep.Step{
-		Feature: Feature, Order: podstep.OrderSidecarSet, Object: &appsv1beta1.SidecarSet{}, List: &appsv1beta1.SidecarSetList{},
+func (i *Injector) Step() podwebhook.Step {
+	return podwebhook.Step{
+		Feature: Feature, Order: podwebhook.OrderSidecarSet, Object: &appsv1beta1.SidecarSet{}, List: &appsv1beta1.SidecarSetList{},
 		Active: true,
 		Namespaces: func(o client.Object) []string {
 			if s, ok := o.(*appsv1beta1.SidecarSet); ok {
-				if name, ok := fixed(s); ok {
+				if name, ok := singleNamespace(s); ok {
 					return []string{name}
 				}
 			}
-			return []string{podstep.AllNamespaces}
+			return []string{podwebhook.AllNamespaces}
 		},
 		Wants: func(o client.Object) string {
 			if s, ok := o.(*appsv1beta1.SidecarSet); ok && !emptySelector(s.Spec.Selector) {
-				return podstep.WantsSelected(s.Spec.Selector)
+				return podwebhook.WantsSelected(s.Spec.Selector)
 			}
 			return "false" // An empty selector selects no pod.
 		},
 		Setup: func(_ context.Context, mgr ctrl.Manager) error {
-			i.Events = notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind)))
+			i.Events = notes.New(mgr.GetEventRecorder(control.Name(kind)))
 			return nil
 		},
 		Observe: i.observe,
@@ -68,13 +68,13 @@ func (i *Injector) Step() podstep.Step {
 type facts struct {
 	injector *Injector
 	chosen   []injection
-	// not holds the SidecarSets that select the pod but give it nothing.
-	not []outcome
-	now metav1.Time
+	// skipped holds the SidecarSets that select the pod but give it nothing.
+	skipped []outcome
+	now     metav1.Time
 }
 
-// observe implements podstep.Step.
-func (i *Injector) observe(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
+// observe implements podwebhook.Step.
+func (i *Injector) observe(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podwebhook.Facts, error) {
 	var all appsv1beta1.SidecarSetList
 	if err := cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list SidecarSets: %w", err)
@@ -87,18 +87,18 @@ func (i *Injector) observe(ctx context.Context, cache client.Reader, pod *corev1
 	}
 	switch {
 	case len(candidates) == 0:
-		return podstep.Nothing("no SidecarSet selects the pod's labels"), nil
+		return podwebhook.Nothing("no SidecarSet selects the pod's labels"), nil
 	case pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
-		return podstep.Nothing("it is a static pod, which its node runs from a file"), nil
+		return podwebhook.Nothing("it is a static pod, which its node runs from a file"), nil
 	case !podpatch.Active(pod):
-		return podstep.Nothing("the pod has ended"), nil
+		return podwebhook.Nothing("the pod has ended or is terminating"), nil
 	}
-	of, err := labelsOf(ctx, cache, pod.Namespace, candidates)
+	namespaceLabels, err := labelsOfNamespace(ctx, cache, pod.Namespace, candidates)
 	if err != nil {
 		return nil, err
 	}
-	matched, not := match(candidates, pod, of)
-	f := facts{injector: i, not: not, now: metav1.NewTime(i.Clock.Now())}
+	matched, skipped := matchSets(candidates, pod, namespaceLabels)
+	f := facts{injector: i, skipped: skipped, now: metav1.NewTime(i.Clock.Now())}
 	draw := i.Draw
 	if draw == nil {
 		draw = rand.Float64
@@ -106,12 +106,12 @@ func (i *Injector) observe(ctx context.Context, cache client.Reader, pod *corev1
 	for _, s := range matched {
 		var history []*appsv1.ControllerRevision
 		n := draw()
-		if wantsFormer(s, pod, n) {
+		if wantsRevision(s, pod, n) {
 			if history, err = revisionsOf(ctx, cache, i.Namespace, s); err != nil {
 				return nil, err
 			}
 		}
-		in, err := choose(s, history, pod, n)
+		in, err := chooseInjection(s, history, pod, n)
 		if err != nil {
 			return nil, err
 		}
@@ -120,13 +120,13 @@ func (i *Injector) observe(ctx context.Context, cache client.Reader, pod *corev1
 	return f, nil
 }
 
-// labelsOf returns the labels of a namespace, or nil if no SidecarSet needs them.
-func labelsOf(ctx context.Context, cache client.Reader, name string, sets []*appsv1beta1.SidecarSet) (map[string]string, error) {
-	matter := slices.ContainsFunc(sets, func(s *appsv1beta1.SidecarSet) bool {
-		_, is := fixed(s)
-		return !is && s.Spec.NamespaceSelector != nil
+// labelsOfNamespace returns the labels of a namespace, or nil if no SidecarSet needs them.
+func labelsOfNamespace(ctx context.Context, cache client.Reader, name string, sets []*appsv1beta1.SidecarSet) (map[string]string, error) {
+	needed := slices.ContainsFunc(sets, func(s *appsv1beta1.SidecarSet) bool {
+		_, single := singleNamespace(s)
+		return !single && s.Spec.NamespaceSelector != nil
 	})
-	if !matter {
+	if !needed {
 		return nil, nil
 	}
 	var namespace corev1.Namespace
@@ -139,8 +139,8 @@ func labelsOf(ctx context.Context, cache client.Reader, name string, sets []*app
 // revisionsOf returns the revisions of a SidecarSet.
 func revisionsOf(ctx context.Context, r client.Reader, namespace string, s *appsv1beta1.SidecarSet) ([]*appsv1.ControllerRevision, error) {
 	var all appsv1.ControllerRevisionList
-	by := client.MatchingLabels{keys.SidecarSetName: s.Name}
-	if err := r.List(ctx, &all, client.InNamespace(namespace), by, client.UnsafeDisableDeepCopy); err != nil {
+	byName := client.MatchingLabels{keys.SidecarSetName: s.Name}
+	if err := r.List(ctx, &all, client.InNamespace(namespace), byName, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list revisions of SidecarSet %s: %w", s.Name, err)
 	}
 	var out []*appsv1.ControllerRevision
@@ -152,21 +152,22 @@ func revisionsOf(ctx context.Context, r client.Reader, namespace string, s *apps
 	return out, nil
 }
 
-// Change implements podstep.Facts.
+// Change implements podwebhook.Facts.
 func (f facts) Change(pod *corev1.Pod) string {
 	next, outcomes, err := f.inject(pod)
 	if err != nil {
 		return err.Error()
 	}
 	*pod = *next
-	return sentences(slices.Concat(outcomes, f.not))
+	return joinOutcomes(slices.Concat(outcomes, f.skipped))
 }
 
-// Reserve implements podstep.Reserver. It rejects a pod whose sidecars can't be built, and reports in events what a pod does not get.
+// Reserve implements podwebhook.Reserver. It reserves nothing: it rejects a pod whose sidecars can't be built, and sends events about what a
+// pod does not get, which Change must not do because it also runs for dry runs.
 func (f facts) Reserve(_ context.Context, pod *corev1.Pod) error {
 	_, outcomes, err := f.inject(pod)
 	if err != nil {
-		return podstep.RefusedError(err.Error())
+		return podwebhook.RefusedError(err.Error())
 	}
 	name := pod.Name
 	if name == "" {

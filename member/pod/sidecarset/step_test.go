@@ -15,8 +15,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 )
 
@@ -47,20 +47,20 @@ func (r *recorder) Record(regarding runtime.Object, e event.Event) {
 
 // injector returns an Injector and the recorder of its events.
 func injector(draw float64) (*Injector, *recorder) {
-	said := &recorder{}
+	events := &recorder{}
 	return &Injector{
-		Namespace: system, Clock: clocktesting.NewFakePassiveClock(noon), Draw: func() float64 { return draw }, Events: said,
-	}, said
+		Namespace: system, Clock: clocktesting.NewFakePassiveClock(noon), Draw: func() float64 { return draw }, Events: events,
+	}, events
 }
 
-// A story is what one pod gets. Its golden file has the output of kubectl kruise explain, the events, and the pod.
+// Each case is what one pod gets. Its golden file has the output of kubectl kruise explain, the events, and the pod.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	spec := func(fields string) string { return `{spec: {` + fields + `}}` }
 	named := func(name, fields string) string { return `{metadata: {name: ` + name + `}, spec: {` + fields + `}}` }
-	current := setOf(t, spec(`containers: [{name: log, image: "log:2"}]`))
-	former := revisionOf(t, setOf(t, spec(`customVersion: v1`)))
-	former.OwnerReferences[0].UID = current.UID
+	latest := setOf(t, spec(`containers: [{name: log, image: "log:2"}]`))
+	previous := revisionOf(t, setOf(t, spec(`customVersion: v1`)))
+	previous.OwnerReferences[0].UID = latest.UID
 	revised := func(more string) *appsv1beta1.SidecarSet {
 		return setOf(t, spec(`containers: [{name: log, image: "log:2"}]`), spec(`injectionStrategy: {revision: {customVersion: v1}}`), more)
 	}
@@ -73,9 +73,9 @@ func TestStories(t *testing.T) {
 		sort  bool
 	}{
 		{name: "a sidecar comes before the containers of the pod", known: []client.Object{setOf(t)}},
-		{name: "a pod that nothing selects stays", known: []client.Object{setOf(t, spec(`selector: {matchLabels: {app: db}}`))}},
+		{name: "a pod that nothing selects stays unchanged", known: []client.Object{setOf(t, spec(`selector: {matchLabels: {app: db}}`))}},
 		{
-			name: "sidecars come before and after in the order of SidecarSets and of their lists",
+			name: "sidecars come before and after in the order of SidecarSets and their lists",
 			known: []client.Object{
 				setOf(t, named("z", `containers: [{name: z2, image: "z:1"}, {name: z1, image: "z:1"}]`)),
 				setOf(t, named("a", `containers: [{name: a1, image: "a:1", podInjectPolicy: AfterAppContainer}, {name: a2, image: "a:1"}]`)),
@@ -86,7 +86,7 @@ func TestStories(t *testing.T) {
 			known: []client.Object{setOf(t, named("z", `containers: [{name: z2, image: "z:1"}, {name: z1, image: "z:1"}]`)), setOf(t, named("b", `containers: [{name: z0, image: "z:1"}]`))},
 		},
 		{
-			name: "init containers are sorted by name and native sidecars among them",
+			name: "init containers and native sidecars are sorted by name",
 			known: []client.Object{
 				setOf(t, named("z", `containers: null, initContainers: [{name: setup-b, image: "s:1", podInjectPolicy: AfterAppContainer}, {name: proxy, image: "p:1", restartPolicy: Always, podInjectPolicy: BeforeAppContainer}]`)),
 				setOf(t, named("a", `containers: null, initContainers: [{name: setup-a, image: "s:1", podInjectPolicy: AfterAppContainer}]`)),
@@ -102,46 +102,46 @@ func TestStories(t *testing.T) {
 		},
 		{name: "a paused injection adds nothing", known: []client.Object{setOf(t, spec(`injectionStrategy: {paused: true}`))}},
 		{
-			name: "a canary takes the place of its base", known: []client.Object{
+			name: "a canary replaces its base", known: []client.Object{
 				setOf(t), setOf(t, named("canary", `containers: [{name: log, image: "log:3"}]`),
 					`{metadata: {annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: log}}}`),
 			},
 		},
 		{
-			name: "a canary of other pods leaves its base", known: []client.Object{
+			name: "a canary for other pods does not replace its base", known: []client.Object{
 				setOf(t), setOf(t, named("canary", `selector: {matchLabels: {canary: "true"}}`),
 					`{metadata: {annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: log}}}`),
 			},
 		},
-		{name: "a former revision is injected if it is wanted", known: []client.Object{former, revised(`{}`)}},
+		{name: "an older revision is injected if requested", known: []client.Object{previous, revised(`{}`)}},
 		{
-			name: "a former revision is injected into pods that the update does not select", known: []client.Object{
-				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {selector: {matchLabels: {canary: "true"}}}`)),
+			name: "an older revision is injected into pods that the update does not select", known: []client.Object{
+				previous, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {selector: {matchLabels: {canary: "true"}}}`)),
 			},
 		},
 		{
 			name: "the current revision is injected into pods that the update selects", known: []client.Object{
-				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {selector: {matchLabels: {app: web}}}`)),
+				previous, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {selector: {matchLabels: {app: web}}}`)),
 			},
 		},
 		{
-			name: "a share of the pods gets the former revision", draw: 0.29, known: []client.Object{
-				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {partition: 30%}`)),
+			name: "a share of the pods gets the older revision", draw: 0.29, known: []client.Object{
+				previous, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {partition: 30%}`)),
 			},
 		},
 		{
 			name: "the other pods get the current revision", draw: 0.3, known: []client.Object{
-				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {partition: 30%}`)),
+				previous, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {partition: 30%}`)),
 			},
 		},
 		{
-			name: "a partition that is a number leaves new pods to the current revision", known: []client.Object{
-				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {partition: 3}`)),
+			name: "with a numeric partition new pods get the current revision", known: []client.Object{
+				previous, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {partition: 3}`)),
 			},
 		},
 		{
-			name: "a paused update leaves new pods to the former revision", known: []client.Object{
-				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {paused: true}`)),
+			name: "with a paused update new pods get the older revision", known: []client.Object{
+				previous, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {paused: true}`)),
 			},
 		},
 		{
@@ -152,7 +152,7 @@ func TestStories(t *testing.T) {
 			pod: strings.ReplaceAll(basePod, "labels: {app: web}", "labels: {app: web, main: app}"),
 		},
 		{
-			name: "volumes are shared with those of init containers and the env of their paths", known: []client.Object{setOf(t, spec(`containers: [
+			name: "volumes of all own containers are shared with the env of their paths", known: []client.Object{setOf(t, spec(`containers: [
   {name: log, image: "log:1", shareVolumePolicy: {type: enabled}, shareVolumeDevicePolicy: {type: enabled}, volumeMounts: [{name: logs, mountPath: /logs}]}],
   volumes: [{name: logs, emptyDir: {}}, {name: unused, emptyDir: {}}]`))},
 			pod: `
@@ -164,7 +164,7 @@ spec:
 `,
 		},
 		{
-			name: "a volume of the pod that has the name of one of the SidecarSet is used, and said so", known: []client.Object{setOf(t, spec(`containers: [
+			name: "the pod's volume is used and reported if both have one with the same name", known: []client.Object{setOf(t, spec(`containers: [
   {name: log, image: "log:1", volumeMounts: [{name: work, mountPath: /work}, {name: same, mountPath: /same}]}],
   volumes: [{name: work, emptyDir: {medium: Memory}}, {name: same, emptyDir: {}}, {name: unused, emptyDir: {}}]`))},
 			pod: `
@@ -218,12 +218,12 @@ spec:
 			},
 		},
 		{
-			name: "a SidecarSet whose container another one has is skipped", known: []client.Object{
+			name: "a SidecarSet whose container another SidecarSet has is skipped", known: []client.Object{
 				setOf(t), setOf(t, named("a", `containers: [{name: log, image: "other:1"}]`)),
 			},
 		},
 		{
-			name: "a pod that was copied with its sidecars gets them anew", known: []client.Object{setOf(t, spec(`containers: [{name: log, image: "log:2"}]`))},
+			name: "a copied pod with sidecars gets new ones", known: []client.Object{setOf(t, spec(`containers: [{name: log, image: "log:2"}]`))},
 			pod: `
 metadata: {name: web-0, namespace: shop, labels: {app: web}, annotations: {
   kruise.io/sidecarset-hash: '{"log":"old","gone":"older"}', kruise.io/sidecarset-injected-list: 'gone,log'}}
@@ -244,24 +244,24 @@ spec:
 				text = basePod
 			}
 			pod := podOf(t, text)
-			i, said := injector(tc.draw)
+			i, events := injector(tc.draw)
 			i.ByName = tc.sort
-			was := pod.DeepCopy()
+			before := pod.DeepCopy()
 			f, err := i.Step().Observe(t.Context(), cluster(t, tc.known...), pod)
 			require.NoError(t, err)
-			if r, ok := f.(podstep.Reserver); ok {
+			if r, ok := f.(podwebhook.Reserver); ok {
 				require.NoError(t, r.Reserve(t.Context(), pod))
 			}
-			require.Equal(t, was, pod, "only Change changes it")
+			require.Equal(t, before, pod, "only Change changes it")
 			why := f.Change(pod)
-			is, err := yaml.Marshal(pod)
+			created, err := yaml.Marshal(pod)
 			require.NoError(t, err)
 			var out strings.Builder
 			out.WriteString("explain: " + why + "\n")
-			for _, note := range said.notes {
+			for _, note := range events.notes {
 				out.WriteString("event on " + note + "\n")
 			}
-			out.Write(is)
+			out.Write(created)
 			golden.Equal(t, strings.ReplaceAll(tc.name, " ", "-"), out.String())
 		})
 	}
@@ -280,7 +280,7 @@ func TestPodsThatCantBeCreated(t *testing.T) {
 	}{
 		{
 			name: "no container to compute resources from", known: resources("cpu"), pod: strings.ReplaceAll(basePod, "name: app,", "name: web,"),
-			want: `SidecarSet log: resources of log: no container of the pod's own has a name that matches "^app"`,
+			want: `SidecarSet log: resources of log: none of the pod's own containers has a name that matches "^app"`,
 		},
 		{name: "a negative request", known: resources("cpu - 1"), pod: basePod, want: `requests.cpu "cpu - 1" with cpu 0: it is negative: -1.000`},
 	} {
@@ -288,14 +288,14 @@ func TestPodsThatCantBeCreated(t *testing.T) {
 			t.Parallel()
 			i, _ := injector(0)
 			pod := podOf(t, tc.pod)
-			was := pod.DeepCopy()
+			before := pod.DeepCopy()
 			f, err := i.Step().Observe(t.Context(), cluster(t, tc.known), pod)
 			require.NoError(t, err)
-			var refused podstep.RefusedError
-			require.ErrorAs(t, f.(podstep.Reserver).Reserve(t.Context(), pod), &refused)
+			var refused podwebhook.RefusedError
+			require.ErrorAs(t, f.(podwebhook.Reserver).Reserve(t.Context(), pod), &refused)
 			require.ErrorContains(t, refused, tc.want)
-			require.Contains(t, f.Change(pod), tc.want, "a dry run says so")
-			require.Equal(t, was, pod)
+			require.Contains(t, f.Change(pod), tc.want, "a dry run reports the error")
+			require.Equal(t, before, pod)
 		})
 	}
 }
@@ -304,18 +304,18 @@ func TestPodsThatCantBeCreated(t *testing.T) {
 func TestARevisionThatIsMissingDoesNotKeepPodsFromBeingCreated(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"revisionName: log-x", "customVersion: v1"} {
-		i, said := injector(0)
+		i, events := injector(0)
 		s := setOf(t, `{spec: {containers: [{name: log, image: "log:2"}], injectionStrategy: {revision: {policy: Always, `+revision+`}}}}`)
 		pod := podOf(t, basePod)
 		f, err := i.Step().Observe(t.Context(), cluster(t, s), pod)
 		require.NoError(t, err)
-		require.NoError(t, f.(podstep.Reserver).Reserve(t.Context(), pod))
+		require.NoError(t, f.(podwebhook.Reserver).Reserve(t.Context(), pod))
 		why := f.Change(pod)
-		require.Equal(t, "log:2", pod.Spec.Containers[0].Image, "it gets the present sidecars")
-		require.Len(t, said.notes, 1)
-		require.Contains(t, said.notes[0], "log: SidecarsIncomplete: pod shop/web-*: ")
-		for _, text := range []string{why, said.notes[0]} {
-			require.Contains(t, text, "does not exist (spec.injectionStrategy.revision), so the sidecars are the present ones")
+		require.Equal(t, "log:2", pod.Spec.Containers[0].Image, "the pod gets the current sidecars")
+		require.Len(t, events.notes, 1)
+		require.Contains(t, events.notes[0], "log: SidecarsIncomplete: pod shop/web-*: ")
+		for _, text := range []string{why, events.notes[0]} {
+			require.Contains(t, text, "does not exist (spec.injectionStrategy.revision), so the current sidecars are used")
 		}
 	}
 }
@@ -336,7 +336,7 @@ func TestAttack27PodsOfNodesGetNoSidecarsForAllNamespaces(t *testing.T) {
 			why := facts.Change(next)
 			require.Len(t, next.Spec.Containers, containers, why)
 			if containers == 1 {
-				require.Contains(t, why, "and the SidecarSet is not for this namespace alone (spec.namespaceSelector)")
+				require.Contains(t, why, "it gets sidecars only if spec.namespaceSelector is just kubernetes.io/metadata.name=shop")
 			}
 		}
 	}
@@ -348,20 +348,20 @@ func TestAttack27PodsOfNodesGetNoSidecarsForAllNamespaces(t *testing.T) {
 func TestNamespacesThatASidecarSetAsksFor(t *testing.T) {
 	t.Parallel()
 	i, _ := injector(0)
-	of := func(change string) []string { return i.Step().Namespaces(setOf(t, change)) }
-	require.Equal(t, []string{podstep.AllNamespaces}, of(`{}`))
-	require.Equal(t, []string{podstep.AllNamespaces}, of(`{spec: {namespaceSelector: {matchLabels: {team: a}}}}`))
-	require.Equal(t, []string{"shop"}, of(`{spec: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}}}`))
+	namespacesOf := func(change string) []string { return i.Step().Namespaces(setOf(t, change)) }
+	require.Equal(t, []string{podwebhook.AllNamespaces}, namespacesOf(`{}`))
+	require.Equal(t, []string{podwebhook.AllNamespaces}, namespacesOf(`{spec: {namespaceSelector: {matchLabels: {team: a}}}}`))
+	require.Equal(t, []string{"shop"}, namespacesOf(`{spec: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}}}`))
 }
 
 func TestRecordsOfPods(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{}
-	require.Empty(t, upgradesIn(pod, keys.SidecarSetHash))
+	require.Empty(t, podRecordsIn(pod, keys.SidecarSetHash))
 	require.Empty(t, injectedIn(pod))
 	require.Empty(t, workingIn(pod))
 	annotate(pod, keys.SidecarSetHash, `{"log":"abc"}`)
-	require.Equal(t, map[string]upgrade{"log": {Hash: "abc", SidecarSetName: "log"}}, upgradesIn(pod, keys.SidecarSetHash), "as it was long ago")
+	require.Equal(t, map[string]podRecord{"log": {Hash: "abc", SidecarSetName: "log"}}, podRecordsIn(pod, keys.SidecarSetHash), "an old format")
 	annotate(pod, keys.SidecarSetHash, `{`)
-	require.Empty(t, upgradesIn(pod, keys.SidecarSetHash))
+	require.Empty(t, podRecordsIn(pod, keys.SidecarSetHash))
 }

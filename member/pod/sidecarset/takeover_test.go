@@ -18,7 +18,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 )
 
 // stored holds objects as OpenKruise stores them, by name.
@@ -71,8 +71,8 @@ func TestHashesAreThoseOfOpenKruise(t *testing.T) {
 	}
 }
 
-// bare returns a pod as it was submitted to OpenKruise's webhook.
-func bare(pod *corev1.Pod) *corev1.Pod {
+// submittedPod returns a pod as it was submitted to OpenKruise's webhook.
+func submittedPod(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Spec.Containers = slices.DeleteFunc(out.Spec.Containers, func(c corev1.Container) bool { return isInjected(&c) })
 	out.Spec.Volumes = slices.DeleteFunc(out.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "v" })
@@ -96,7 +96,7 @@ func withoutTokens(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// A pod gets here what it got from OpenKruise, with the feature gate that sorts containers.
+// A pod gets the same sidecars as from OpenKruise, with the feature gate that sorts containers.
 func TestPodsGetWhatTheyGotFromOpenKruise(t *testing.T) {
 	t.Parallel()
 	for set, name := range map[string]string{"take-sidecar": "take-sidecar-xx4cp", "side-a1": "spread-8q8tn"} {
@@ -104,12 +104,12 @@ func TestPodsGetWhatTheyGotFromOpenKruise(t *testing.T) {
 			t.Parallel()
 			known := openKruise(t)
 			want, s := known.pods[name], known.sets[set]
-			at := upgradesIn(want, keys.SidecarSetHash)[set]
-			in, err := current(s)
+			recorded := podRecordsIn(want, keys.SidecarSetHash)[set]
+			in, err := currentInjection(s)
 			require.NoError(t, err)
-			in.revision = at.ControllerRevision // The first pod is older than the first revision.
-			got := bare(want)
-			outcomes, err := inject(got, []injection{in}, options{byName: true, now: at.UpdateTimestamp})
+			in.revision = recorded.ControllerRevision // The first pod is older than the first revision.
+			got := submittedPod(want)
+			outcomes, err := inject(got, []injection{in}, options{byName: true, now: recorded.UpdateTimestamp})
 			require.NoError(t, err)
 			require.False(t, outcomes[0].skipped)
 			require.Empty(t, outcomes[0].faults)
@@ -134,11 +134,11 @@ func TestRevisionsAreThoseOfOpenKruise(t *testing.T) {
 		require.JSONEq(t, string(want.Data.Raw), string(got.Data.Raw))
 		require.True(t, revision.Equal(want, got))
 
-		in, err := former(known.sets[name], want)
+		in, err := injectionOf(known.sets[name], want)
 		require.NoError(t, err)
-		now, err := current(known.sets[name])
+		latest, err := currentInjection(known.sets[name])
 		require.NoError(t, err)
-		require.Empty(t, cmp.Diff(now.spec, in.spec), "it is the current one")
-		require.Equal(t, now.hashes, in.hashes)
+		require.Empty(t, cmp.Diff(latest.spec, in.spec), "the stored revision is the current one")
+		require.Equal(t, latest.hashes, in.hashes)
 	}
 }

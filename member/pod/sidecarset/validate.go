@@ -17,8 +17,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // validate validates a defaulted SidecarSet on its own, except for what the apiserver's validation of pods covers.
@@ -34,25 +34,25 @@ func validate(s *appsv1beta1.SidecarSet) field.ErrorList {
 		validateCanary(s),
 	)
 	if n := s.Spec.RevisionHistoryLimit; n != nil && *n < 0 {
-		faults = append(faults, field.Invalid(path.Child("revisionHistoryLimit"), *n, "want a number from 0 on"))
+		faults = append(faults, field.Invalid(path.Child("revisionHistoryLimit"), *n, "must be 0 or more"))
 	}
 	if v := s.Spec.CustomVersion; v != "" {
 		for _, why := range validation.IsValidLabelValue(v) {
-			faults = append(faults, field.Invalid(path.Child("customVersion"), v, "it is the value of a label: "+why))
+			faults = append(faults, field.Invalid(path.Child("customVersion"), v, "must be a valid label value: "+why))
 		}
 	}
 	for i := range s.Spec.InitContainers {
 		c, at := &s.Spec.InitContainers[i], path.Child("initContainers").Index(i)
 		faults = append(faults, validateContainer(c, at)...)
-		if restarts(&c.Container) {
+		if restartsAlways(&c.Container) {
 			continue
 		}
-		const ends = "an init container ends before the pod runs: set restartPolicy to Always, or remove this"
+		const endsEarly = "an init container ends before the pod runs: set restartPolicy to Always, or remove this"
 		if isHot(c) {
-			faults = append(faults, field.Forbidden(at.Child("upgradeStrategy", "upgradeType"), ends))
+			faults = append(faults, field.Forbidden(at.Child("upgradeStrategy", "upgradeType"), endsEarly))
 		}
 		if c.ResourcesPolicy != nil {
-			faults = append(faults, field.Forbidden(at.Child("resourcesPolicy"), ends))
+			faults = append(faults, field.Forbidden(at.Child("resourcesPolicy"), endsEarly))
 		}
 	}
 	for i := range s.Spec.Containers {
@@ -63,7 +63,8 @@ func validate(s *appsv1beta1.SidecarSet) field.ErrorList {
 
 func validateName(name string, path *field.Path) field.ErrorList {
 	if len(name) > validation.DNS1123LabelMaxLength || !regexp.MustCompile(`^[a-zA-Z0-9-]+$`).MatchString(name) {
-		return field.ErrorList{field.Invalid(path, name, "want at most 63 letters, digits and dashes: pods have it in lists and revisions in a label")}
+		return field.ErrorList{field.Invalid(path, name,
+			"must be at most 63 letters, digits and dashes: it is used in lists in pods and in a label of revisions")}
 	}
 	return nil
 }
@@ -75,12 +76,12 @@ func validateSelectors(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.Er
 	} else {
 		faults = append(faults, validateSelector(s.Selector, path.Child("selector"))...)
 	}
-	switch by := s.NamespaceSelector; {
-	case by == nil:
-	case emptySelector(by):
-		faults = append(faults, field.Required(path.Child("namespaceSelector"), "an empty one selects every namespace: leave it out for that, or name a label"))
+	switch selector := s.NamespaceSelector; {
+	case selector == nil:
+	case emptySelector(selector):
+		faults = append(faults, field.Required(path.Child("namespaceSelector"), "an empty selector selects every namespace: leave it unset for that, or name a label"))
 	default:
-		faults = append(faults, validateSelector(by, path.Child("namespaceSelector"))...)
+		faults = append(faults, validateSelector(selector, path.Child("namespaceSelector"))...)
 	}
 	return faults
 }
@@ -89,7 +90,7 @@ func validateSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList
 	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
 }
 
-// validateNames validates that a pod can have all the containers.
+// validateNames validates that there are containers, and that no two have the same name in a pod.
 func validateNames(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
 	if len(s.Containers)+len(s.InitContainers) == 0 {
 		return field.ErrorList{field.Required(path.Child("containers"), "name at least one container or init container")}
@@ -101,11 +102,11 @@ func validateNames(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorL
 			at := path.Child(name).Index(i).Child("name")
 			names := []string{list[i].Name}
 			if isHot(&list[i]) {
-				names = []string{first(list[i].Name), second(list[i].Name)}
+				names = []string{firstContainer(list[i].Name), secondContainer(list[i].Name)}
 			}
 			for _, n := range names {
 				if by, ok := taken[n]; ok {
-					faults = append(faults, field.Invalid(at, list[i].Name, fmt.Sprintf("it makes a container %s, as %s does: rename one", n, by)))
+					faults = append(faults, field.Invalid(at, list[i].Name, fmt.Sprintf("it creates a container %s, as does %s: rename one", n, by)))
 					continue
 				}
 				taken[n] = at
@@ -142,9 +143,9 @@ func validateContainer(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 	return faults
 }
 
-// dubious returns warnings about settings that have less effect than a user may expect. They are admitted because manifests stored by
-// OpenKruise contain them.
-func dubious(s *appsv1beta1.SidecarSetSpec) admission.Warnings {
+// dubiousSettings returns warnings about settings that have no effect, or that get pods rejected. They are admitted because OpenKruise admits
+// them, so stored objects can contain them.
+func dubiousSettings(s *appsv1beta1.SidecarSetSpec) admission.Warnings {
 	var out admission.Warnings
 	warn := func(path *field.Path, format string, args ...any) {
 		out = append(out, path.String()+": "+fmt.Sprintf(format, args...))
@@ -154,24 +155,24 @@ func dubious(s *appsv1beta1.SidecarSetSpec) admission.Warnings {
 			c, path := &containers[i], field.NewPath("spec", list).Index(i)
 			if isHot(c) && c.UpgradeStrategy.HotUpgradeEmptyImage == "" {
 				warn(path.Child("upgradeStrategy", "hotUpgradeEmptyImage"),
-					"HotUpgrade needs an image for the container that does not work, one that does nothing: pods that get this sidecar are refused")
+					"HotUpgrade needs an image that does nothing, for the container that is not in use: pods that get this sidecar are rejected")
 			}
 			for j := range c.TransferEnv {
 				if t := &c.TransferEnv[j]; t.EnvName == "" && len(t.EnvNames) == 0 {
-					warn(path.Child("transferEnv").Index(j), "it names no env variable, and transfers none: set envName or envNames")
+					warn(path.Child("transferEnv").Index(j), "it names no env variable, so none is transferred: set envName or envNames")
 				}
 			}
 			for _, e := range expressions(c.ResourcesPolicy) {
-				if e.of != "requests" {
+				if e.list != "requests" {
 					continue // If a container has no limit, the sidecar gets none.
 				}
 				parsed, err := parseExpression(e.text, e.variable)
 				if err != nil {
 					continue
 				}
-				if never, atZero := try(parsed, e.variable == string(corev1.ResourceCPU)); never == nil && atZero != nil {
-					warn(path.Child("resourcesPolicy", "resourcesExpr", e.of, e.variable),
-						"%q: pods whose containers request no %s are refused: %v. Use max(..., 0), or don't divide by what may be 0", e.text, e.variable, atZero)
+				if never, atZero := tryExpression(parsed, e.variable == string(corev1.ResourceCPU)); never == nil && atZero != nil {
+					warn(path.Child("resourcesPolicy", "resourcesExpr", e.list, e.variable),
+						"%q: pods whose containers request no %s are rejected: %v. Use max(..., 0), or don't divide by a value that can be 0", e.text, e.variable, atZero)
 				}
 			}
 		}
@@ -180,7 +181,7 @@ func dubious(s *appsv1beta1.SidecarSetSpec) admission.Warnings {
 }
 
 // resourceExpression is one expression in a resourcesPolicy.
-type resourceExpression struct{ of, variable, text string }
+type resourceExpression struct{ list, variable, text string }
 
 // expressions returns the expressions that are set.
 func expressions(p *appsv1beta1.SidecarResourcesPolicy) []resourceExpression {
@@ -188,12 +189,12 @@ func expressions(p *appsv1beta1.SidecarResourcesPolicy) []resourceExpression {
 		return nil
 	}
 	var out []resourceExpression
-	for _, of := range []struct {
+	for _, list := range []struct {
 		name string
 		expr *appsv1beta1.SidecarResourceExpr
 	}{{"limits", p.ResourcesExpr.Limits}, {"requests", p.ResourcesExpr.Requests}} {
-		e := ptr.Deref(of.expr, appsv1beta1.SidecarResourceExpr{})
-		for _, expr := range []resourceExpression{{of.name, "cpu", e.CPU}, {of.name, "memory", e.Memory}} {
+		e := ptr.Deref(list.expr, appsv1beta1.SidecarResourceExpr{})
+		for _, expr := range []resourceExpression{{list.name, "cpu", e.CPU}, {list.name, "memory", e.Memory}} {
 			if expr.text != "" {
 				out = append(out, expr)
 			}
@@ -213,11 +214,11 @@ func validateTransfer(t *appsv1beta1.TransferEnvVar, path *field.Path) field.Err
 	var faults field.ErrorList
 	switch from := t.SourceContainerNameFrom; {
 	case from == nil && t.SourceContainerName == "":
-		faults = append(faults, field.Required(path.Child("sourceContainerName"), "name the container that has the env, or say by sourceContainerNameFrom where in the pod its name is"))
+		faults = append(faults, field.Required(path.Child("sourceContainerName"), "name the container that has the env, or set sourceContainerNameFrom to the pod field that holds its name"))
 	case from != nil && t.SourceContainerName != "":
-		faults = append(faults, field.Forbidden(path.Child("sourceContainerNameFrom"), "sourceContainerName is set: remove one of them"))
+		faults = append(faults, field.Forbidden(path.Child("sourceContainerNameFrom"), "sourceContainerName is set too: remove one of them"))
 	case from != nil && from.FieldRef == nil:
-		faults = append(faults, field.Required(path.Child("sourceContainerNameFrom", "fieldRef"), "say where in the pod the container's name is"))
+		faults = append(faults, field.Required(path.Child("sourceContainerNameFrom", "fieldRef"), "specify the pod field that holds the container's name"))
 	case from != nil:
 		faults = append(faults, validateFieldPath(from.FieldRef.FieldPath, path.Child("sourceContainerNameFrom", "fieldRef", "fieldPath"))...)
 	}
@@ -230,12 +231,12 @@ func validateTransfer(t *appsv1beta1.TransferEnvVar, path *field.Path) field.Err
 }
 
 func validateFieldPath(text string, path *field.Path) field.ErrorList {
-	const want = "want metadata.labels['KEY'], metadata.annotations['KEY'] or metadata.name"
+	const want = "must be metadata.labels['KEY'], metadata.annotations['KEY'] or metadata.name"
 	if text == "metadata.name" {
 		return nil
 	}
-	of, key := subscript(text)
-	if of != "metadata.labels" && of != "metadata.annotations" {
+	prefix, key := subscript(text)
+	if prefix != "metadata.labels" && prefix != "metadata.annotations" {
 		return field.ErrorList{field.Invalid(path, text, want)}
 	}
 	if why := validation.IsQualifiedName(key); len(why) > 0 {
@@ -248,7 +249,7 @@ func validateResources(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 	var faults field.ErrorList
 	p, at := c.ResourcesPolicy, path.Child("resourcesPolicy")
 	if len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0 {
-		faults = append(faults, field.Forbidden(at, "resources is set: remove one of them"))
+		faults = append(faults, field.Forbidden(at, "resources is set too: remove one of them"))
 	}
 	if _, err := regexp.Compile(p.TargetContainersNameRegex); err != nil {
 		faults = append(faults, field.Invalid(at.Child("targetContainersNameRegex"), p.TargetContainersNameRegex, err.Error()))
@@ -262,14 +263,14 @@ func validateResources(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 	for _, e := range all {
 		parsed, err := parseExpression(e.text, e.variable)
 		if err == nil {
-			err, _ = try(parsed, e.variable == string(corev1.ResourceCPU))
+			err, _ = tryExpression(parsed, e.variable == string(corev1.ResourceCPU))
 		}
 		if err != nil {
-			faults = append(faults, field.Invalid(at.Child(e.of, e.variable), e.text, err.Error()))
+			faults = append(faults, field.Invalid(at.Child(e.list, e.variable), e.text, err.Error()))
 		}
 	}
 	if len(all) == 0 {
-		faults = append(faults, field.Required(at, "give at least one expression, in limits or in requests"))
+		faults = append(faults, field.Required(at, "specify at least one expression, in limits or in requests"))
 	}
 	return faults
 }
@@ -281,14 +282,14 @@ func validateUpdate(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.Error
 	if u.Selector != nil {
 		faults = append(faults, validateSelector(u.Selector, path.Child("selector"))...)
 		if rolling && moreThanZero(u.Partition) {
-			faults = append(faults, field.Forbidden(path.Child("partition"), "selector says which pods are updated: remove one of them"))
+			faults = append(faults, field.Forbidden(path.Child("partition"), "can't be combined with selector: remove one of them"))
 		}
 	}
-	for _, of := range []struct {
+	for _, f := range []struct {
 		name  string
 		value *intstr.IntOrString
 	}{{"partition", u.Partition}, {"maxUnavailable", u.MaxUnavailable}} {
-		_, more := workloadspec.IntOrPercent(of.value, workloadspec.MaxPercent, workloadspec.MaxPercent, path.Child(of.name))
+		_, more := workloadspec.IntOrPercent(f.value, workloadspec.MaxPercent, workloadspec.MaxPercent, path.Child(f.name))
 		faults = append(faults, more...)
 	}
 	return append(faults, workloadspec.UpdateOrder(u.PriorityStrategy, u.ScatterStrategy, path)...)
@@ -308,7 +309,7 @@ func validateInjection(s *appsv1beta1.SidecarSetInjectionStrategy, path *field.P
 	at := path.Child("revision")
 	faults := oneOf(r.Policy, at.Child("policy"), appsv1beta1.InjectRevisionAlways, appsv1beta1.InjectRevisionPartial)
 	if ptr.Deref(r.RevisionName, "") == "" && ptr.Deref(r.CustomVersion, "") == "" {
-		faults = append(faults, field.Required(at, "give revisionName or customVersion, or leave revision out for the current one"))
+		faults = append(faults, field.Required(at, "set revisionName or customVersion, or leave revision unset for the current one"))
 	}
 	return faults
 }
@@ -330,7 +331,7 @@ func validatePatches(patches []appsv1beta1.SidecarSetPatchPodMetadata, path *fie
 			}
 			taken[key] = true
 			if p.PatchPolicy == appsv1beta1.SidecarSetMergePatchJSON && !isObject(value) {
-				faults = append(faults, field.Invalid(at.Child("annotations").Key(key), value, "MergePatchJson needs a JSON object: give one, or use another patchPolicy"))
+				faults = append(faults, field.Invalid(at.Child("annotations").Key(key), value, "MergePatchJson needs a JSON object: specify one, or use another patchPolicy"))
 			}
 		}
 	}
@@ -345,12 +346,12 @@ func validateCanary(s *appsv1beta1.SidecarSet) field.ErrorList {
 	var faults field.ErrorList
 	switch base := s.Annotations[keys.SidecarSetBase]; base {
 	case "":
-		faults = append(faults, field.Required(at.Key(keys.SidecarSetBase), "a canary needs the name of the SidecarSet whose place it takes"))
+		faults = append(faults, field.Required(at.Key(keys.SidecarSetBase), "a canary needs the name of the SidecarSet that it replaces"))
 	case s.Name:
-		faults = append(faults, field.Invalid(at.Key(keys.SidecarSetBase), base, "a canary can't take its own place: name another SidecarSet"))
+		faults = append(faults, field.Invalid(at.Key(keys.SidecarSetBase), base, "a canary can't replace itself: name another SidecarSet"))
 	}
 	if t := s.Spec.UpdateStrategy.Type; t != appsv1beta1.SidecarSetNotUpdate {
-		faults = append(faults, field.Invalid(field.NewPath("spec", "updateStrategy", "type"), t, "a canary is for new pods: set it to NotUpdate"))
+		faults = append(faults, field.Invalid(field.NewPath("spec", "updateStrategy", "type"), t, "a canary is only for new pods: set it to NotUpdate"))
 	}
 	return faults
 }
@@ -358,31 +359,31 @@ func validateCanary(s *appsv1beta1.SidecarSet) field.ErrorList {
 // validateChange validates that fields that existing pods depend on don't change.
 func validateChange(old, s *appsv1beta1.SidecarSet) field.ErrorList {
 	var faults field.ErrorList
-	former := map[string]map[string]*appsv1beta1.SidecarContainer{}
+	oldContainers := map[string]map[string]*appsv1beta1.SidecarContainer{}
 	for list, containers := range containerLists(&old.Spec) {
-		former[list] = map[string]*appsv1beta1.SidecarContainer{}
+		oldContainers[list] = map[string]*appsv1beta1.SidecarContainer{}
 		for i := range containers {
-			former[list][containers[i].Name] = &containers[i]
+			oldContainers[list][containers[i].Name] = &containers[i]
 		}
 	}
 	for list, containers := range containerLists(&s.Spec) {
 		for i := range containers {
 			c, at := &containers[i], field.NewPath("spec", list).Index(i)
-			was := former[list][c.Name]
+			previous := oldContainers[list][c.Name]
 			switch runs := list == "containers" || native(*c) && s.Spec.UpdateStrategy.Type == appsv1beta1.SidecarSetRollingUpdate; {
-			case runs && (was == nil || list != "containers" && !native(*was)):
+			case runs && (previous == nil || list != "containers" && !native(*previous)):
 				faults = append(faults, field.Forbidden(at.Child("name"), fmt.Sprintf(
-					"container %s can't be added: running pods would not get it. Make another SidecarSet for it", c.Name)))
-			case runs && isHot(c) != isHot(was):
+					"container %s can't be added: running pods would not get it. Create another SidecarSet for it", c.Name)))
+			case runs && isHot(c) != isHot(previous):
 				faults = append(faults, field.Forbidden(at.Child("upgradeStrategy", "upgradeType"), fmt.Sprintf(
-					"the number of containers of %s in running pods can't change: make another SidecarSet for it", c.Name)))
+					"the number of containers of %s in running pods can't change: create another SidecarSet for it", c.Name)))
 			}
 		}
 	}
 	base := func(s *appsv1beta1.SidecarSet) string { return s.Annotations[keys.SidecarSetBase] }
 	if baseOf(s) != "" && baseOf(old) != "" && base(old) != base(s) {
 		faults = append(faults, field.Invalid(field.NewPath("metadata", "annotations").Key(keys.SidecarSetBase), base(s), fmt.Sprintf(
-			"the base is %s and can't change: make another canary", base(old))))
+			"the base is %s and can't change: create another canary", base(old))))
 	}
 	return faults
 }

@@ -16,7 +16,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // Webhook sets defaults and validates what the schema can't. Objects of both API versions arrive as v1beta1. It is safe for concurrent use.
@@ -46,10 +46,11 @@ func (w *Webhook) ValidateCreate(ctx context.Context, s *appsv1beta1.SidecarSet)
 	if err != nil {
 		return nil, err
 	}
-	return append(w.warnings(s), dubious(&s.Spec)...), admit.Invalid(gvk(), s.Name, faults)
+	return append(w.warnings(s), dubiousSettings(&s.Spec)...), admit.Invalid(gvk(), s.Name, faults)
 }
 
-// ValidateUpdate validates a change. A fault that the old object already has is only a warning, since the object may be older than the rule.
+// ValidateUpdate validates a change. A fault that the old object already has is only a warning, since the object may be older than the
+// rule.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, s *appsv1beta1.SidecarSet) (admission.Warnings, error) {
 	if s.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(old.Spec, s.Spec) && apiequality.Semantic.DeepEqual(old.Annotations, s.Annotations) {
 		return nil, nil
@@ -65,7 +66,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, s *appsv1beta1.Sideca
 		}
 	}
 	fresh, warnings := admit.Ratchet(faults, before)
-	warnings = append(warnings, admit.NewWarnings(dubious(&s.Spec), dubious(&old.Spec))...)
+	warnings = append(warnings, admit.NewWarnings(dubiousSettings(&s.Spec), dubiousSettings(&old.Spec))...)
 	return warnings, admit.Invalid(gvk(), s.Name, append(fresh, validateChange(old, s)...))
 }
 
@@ -74,18 +75,18 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.SidecarSet) (admi
 	return nil, nil
 }
 
-// warnings returns warnings about settings that have no effect.
+// warnings returns warnings about SidecarSets that add no sidecars, or that make the creation of pods in all namespaces depend on the manager.
 func (w *Webhook) warnings(s *appsv1beta1.SidecarSet) admission.Warnings {
 	var out admission.Warnings
 	if w.Off {
-		out = append(out, "no pod gets sidecars: set the feature gate PodWebhook of the manager")
+		out = append(out, "no pod gets sidecars: enable the manager's feature gate PodWebhook")
 	}
-	if name, ok := fixed(s); ok && slices.Contains(w.Exempt, name) {
-		out = append(out, fmt.Sprintf("spec.namespaceSelector: pods of %s are exempt from the pod webhook (podWebhook.exemptNamespaces of the chart): "+
-			"none gets sidecars", name))
+	if name, ok := singleNamespace(s); ok && slices.Contains(w.Exempt, name) {
+		out = append(out, fmt.Sprintf("spec.namespaceSelector: pods in %s get no sidecars, because they are exempt from the pod webhook "+
+			"(podWebhook.exemptNamespaces of the chart)", name))
 	} else if !ok {
-		out = append(out, "spec.namespaceSelector: pods that spec.selector selects can't be created in any namespace while no manager answers, but for "+
-			"those that are exempt (podWebhook.exemptNamespaces of the chart): exempt what the cluster needs to start, or select one namespace by "+
+		out = append(out, "spec.namespaceSelector: pods that spec.selector selects can't be created in any namespace while no replica of the manager answers, except "+
+			"in exempt ones (podWebhook.exemptNamespaces of the chart): exempt what the cluster needs to start, or select one namespace by "+
 			corev1.LabelMetadataName+"; pods with hostNetwork or priority class system-node-critical get no sidecars")
 	}
 	return out
@@ -98,7 +99,7 @@ func (w *Webhook) validate(ctx context.Context, s *appsv1beta1.SidecarSet) (fiel
 		return faults, nil
 	}
 	for _, check := range []func(context.Context, *appsv1beta1.SidecarSet) (field.ErrorList, error){
-		w.validatePatches, w.validateRevision, w.validateBase, w.validateOthers, w.validatePod,
+		w.validatePatchRules, w.validateRevision, w.validateBase, w.validateConflicts, w.validatePod,
 	} {
 		more, err := check(ctx, s)
 		if err != nil {
@@ -109,11 +110,11 @@ func (w *Webhook) validate(ctx context.Context, s *appsv1beta1.SidecarSet) (fiel
 	return faults, nil
 }
 
-func (w *Webhook) validatePatches(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
+func (w *Webhook) validatePatchRules(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
 	if len(s.Spec.PatchPodMetadata) == 0 {
 		return nil, nil
 	}
-	rules, err := whiteList(ctx, w.Client, w.Namespace)
+	rules, err := readPatchRules(ctx, w.Client, w.Namespace)
 	if err != nil || w.AnyPatch && !slices.ContainsFunc(rules, func(r rule) bool { return r.selects(s) }) {
 		return nil, err
 	}
@@ -127,10 +128,10 @@ func (w *Webhook) validateRevision(ctx context.Context, s *appsv1beta1.SidecarSe
 		return nil, nil
 	}
 	history, err := revisionsOf(ctx, w.Client, w.Namespace, s)
-	if err != nil || find(history, r) != nil {
+	if err != nil || findRevision(history, r) != nil {
 		return nil, err
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("spec", "injectionStrategy", "revision"), revisionName(r),
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "injectionStrategy", "revision"), describeRevision(r),
 		fmt.Sprintf("SidecarSet %s has no such revision: kubectl get controllerrevisions -n %s -l %s=%s lists them",
 			s.Name, w.Namespace, keys.SidecarSetName, s.Name))}, nil
 }
@@ -149,12 +150,12 @@ func (w *Webhook) validateBase(ctx context.Context, s *appsv1beta1.SidecarSet) (
 	case err != nil:
 		return nil, fmt.Errorf("get SidecarSet %s: %w", name, err)
 	case baseOf(&base) != "":
-		return field.ErrorList{field.Invalid(at, name, "it is a canary itself: name a SidecarSet that is none")}, nil
+		return field.ErrorList{field.Invalid(at, name, "it is itself a canary: name a SidecarSet that is not")}, nil
 	}
 	return nil, nil
 }
 
-func (w *Webhook) validateOthers(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
+func (w *Webhook) validateConflicts(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
 	var others appsv1beta1.SidecarSetList
 	if err := w.Client.List(ctx, &others, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list SidecarSets: %w", err)
@@ -184,13 +185,14 @@ func (w *Webhook) validatePod(ctx context.Context, s *appsv1beta1.SidecarSet) (f
 		return nil, err
 	}
 	if outcomes[0].skipped {
-		return field.ErrorList{field.Invalid(path.Child("containers"), app, "the name is used here for a pod's own container: use another")}, nil
+		return field.ErrorList{field.Invalid(path.Child("containers"), app, "this name is reserved for validation: use another")}, nil
 	}
 	pod.Spec.Volumes = s.Spec.Volumes
-	_, of, err := w.templates.Check(ctx, w.Client, w.Namespace, &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}, nil, field.NewPath("pod"))
-	faults := make(field.ErrorList, 0, len(of))
-	for _, f := range of {
-		faults = append(faults, field.Invalid(path, s.Name, "it makes pods invalid: "+f.Error()))
+	template := &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
+	_, invalid, err := w.templates.Check(ctx, w.Client, w.Namespace, template, nil, field.NewPath("pod"))
+	faults := make(field.ErrorList, 0, len(invalid))
+	for _, f := range invalid {
+		faults = append(faults, field.Invalid(path, s.Name, "it would make pods invalid: "+f.Error()))
 	}
 	return faults, err
 }

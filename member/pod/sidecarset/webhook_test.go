@@ -26,7 +26,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -124,7 +124,7 @@ func manifests() map[string]string {
 	}
 }
 
-// What users have applied to OpenKruise is stored here as it is there, with the same hashes.
+// Manifests that users applied to OpenKruise are stored in the same form as by OpenKruise, with the same hashes.
 func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 	t.Parallel()
 	known := openKruise(t)
@@ -140,13 +140,13 @@ func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 			warnings, err := h.ValidateCreate(requested(t, nil), got)
 			require.NoError(t, err)
 			for _, w := range warnings {
-				require.Contains(t, w, "while no manager answers", "which is not about the object")
+				require.Contains(t, w, "while no replica of the manager answers", "the only warning is about the cluster")
 			}
 
 			again := &appsv1beta1.SidecarSet{}
 			require.NoError(t, yaml.UnmarshalStrict([]byte(manifest), again))
 			require.NoError(t, h.Default(requested(t, want), again))
-			require.Equal(t, want.Annotations, again.Annotations, "applied again it is the same")
+			require.Equal(t, want.Annotations, again.Annotations, "applying the same object again changes nothing")
 		})
 	}
 }
@@ -159,7 +159,7 @@ func TestWhatTheStoredObjectHasKeepsItsForm(t *testing.T) {
 	s := setOf(t, `{spec: {containers: [{name: log, image: "log:2"}]}}`)
 	require.NoError(t, h.Default(requested(t, old), s))
 	require.Equal(t, corev1.PullAlways, s.Spec.Containers[0].ImagePullPolicy)
-	require.Equal(t, old.Annotations[keys.SidecarSetHashWithoutImage], s.Annotations[keys.SidecarSetHashWithoutImage], "so pods can be updated in place")
+	require.Equal(t, old.Annotations[keys.SidecarSetHashWithoutImage], s.Annotations[keys.SidecarSetHashWithoutImage], "an equal hash allows in-place updates")
 	require.NotEqual(t, old.Annotations[keys.SidecarSetHash], s.Annotations[keys.SidecarSetHash])
 }
 
@@ -201,8 +201,8 @@ func TestValidateCreate(t *testing.T) {
 	overwritten := spec(`patchPodMetadata: [{annotations: {log.example.com/level: info}, patchPolicy: Overwrite}]`)
 	anyKey := rules(`{"rules":[{"allowedAnnotationKeyExprs":[".*"]}]}`)
 	versioned := revisionOf(t, setOf(t, spec(`customVersion: v1`)))
-	canary := func(of string) string {
-		return `{metadata: {name: canary, annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: ` + of + `}}, spec: {updateStrategy: {type: NotUpdate}}}`
+	canary := func(base string) string {
+		return `{metadata: {name: canary, annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: ` + base + `}}, spec: {updateStrategy: {type: NotUpdate}}}`
 	}
 	for _, tc := range []struct {
 		name   string
@@ -214,31 +214,31 @@ func TestValidateCreate(t *testing.T) {
 		{name: "a name with a dot", change: `{metadata: {name: a.b}}`, want: "metadata.name: Invalid value"},
 		{name: "a name that is too long", change: `{metadata: {name: a123456789a123456789a123456789a123456789a123456789a123456789a123}}`, want: "at most 63"},
 		{name: "a negative history limit", change: spec(`revisionHistoryLimit: -1`), want: "spec.revisionHistoryLimit"},
-		{name: "a version that is no label", change: spec(`customVersion: "a b"`), want: "spec.customVersion"},
+		{name: "an invalid customVersion", change: spec(`customVersion: "a b"`), want: "spec.customVersion"},
 
 		{name: "no selector", change: spec(`selector: null`), want: "spec.selector: Required value"},
 		{name: "an empty selector", change: spec(`selector: {matchLabels: null}`), want: "spec.selector: Required value"},
-		{name: "a wrong selector", change: spec(`selector: {matchLabels: {"a b": c}}`), want: "spec.selector.matchLabels"},
+		{name: "an invalid selector", change: spec(`selector: {matchLabels: {"a b": c}}`), want: "spec.selector.matchLabels"},
 		{name: "a namespace selector", change: spec(`namespaceSelector: {matchLabels: {team: a}}`)},
 		{name: "an empty namespace selector", change: spec(`namespaceSelector: {}`), want: "spec.namespaceSelector: Required value"},
-		{name: "a wrong namespace selector", change: spec(`namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}`), want: "spec.namespaceSelector.matchExpressions[0].operator"},
+		{name: "an invalid namespace selector", change: spec(`namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}`), want: "spec.namespaceSelector.matchExpressions[0].operator"},
 
 		{name: "nothing to inject", change: spec(`containers: null`), want: "spec.containers: Required value: name at least one container"},
-		{name: "a name twice", change: spec(`containers: [{name: log, image: "a:1"}, {name: log, image: "a:2"}]`), want: "spec.containers[1].name: Invalid value: \"log\": it makes a container log, as spec.containers[0].name does"},
+		{name: "a duplicate container name", change: spec(`containers: [{name: log, image: "a:1"}, {name: log, image: "a:2"}]`), want: "spec.containers[1].name: Invalid value: \"log\": it creates a container log, as does spec.containers[0].name"},
 		{name: "a native sidecar", change: initContainer(`restartPolicy: Always`)},
 		{
-			name: "a name of an init container", change: `{spec: {updateStrategy: {type: NotUpdate}, initContainers: [{name: log, image: "a:1"}]}}`,
-			want: "spec.containers[0].name: Invalid value: \"log\": it makes a container log, as spec.initContainers[0].name does",
+			name: "the name of an init container", change: `{spec: {updateStrategy: {type: NotUpdate}, initContainers: [{name: log, image: "a:1"}]}}`,
+			want: "spec.containers[0].name: Invalid value: \"log\": it creates a container log, as does spec.initContainers[0].name",
 		},
 		{
-			name:   "a name that HotUpgrade makes",
+			name:   "a name that HotUpgrade creates",
 			change: spec(`containers: [{name: log, image: "a:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}}, {name: log-2, image: "a:1"}]`),
-			want:   "it makes a container log-2, as spec.containers[0].name does",
+			want:   "it creates a container log-2, as does spec.containers[0].name",
 		},
-		{name: "the name that stands for the pod's own", change: spec(`containers: [{name: flotilla-app, image: "a:1"}]`), want: "use another"},
-		{name: "what the apiserver refuses", change: container(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: bad}`), want: "spec: Invalid value: \"log\": it makes pods invalid: pod.spec.containers"},
+		{name: "the name reserved for the pod's own container", change: spec(`containers: [{name: flotilla-app, image: "a:1"}]`), want: "use another"},
+		{name: "a spec that the apiserver rejects", change: container(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: bad}`), want: "spec: Invalid value: \"log\": it would make pods invalid: pod.spec.containers"},
 
-		{name: "an unknown place", change: container(`podInjectPolicy: Middle`), want: "spec.containers[0].podInjectPolicy: Unsupported value"},
+		{name: "an unknown podInjectPolicy", change: container(`podInjectPolicy: Middle`), want: "spec.containers[0].podInjectPolicy: Unsupported value"},
 		{name: "shared volumes", change: container(`shareVolumePolicy: {type: enabled}, shareVolumeDevicePolicy: {type: disabled}`)},
 		{name: "an unknown volume policy", change: container(`shareVolumePolicy: {type: "on"}`), want: "spec.containers[0].shareVolumePolicy.type: Unsupported value"},
 		{name: "an unknown device policy", change: container(`shareVolumeDevicePolicy: {type: "on"}`), want: "spec.containers[0].shareVolumeDevicePolicy.type: Unsupported value"},
@@ -253,34 +253,34 @@ func TestValidateCreate(t *testing.T) {
 		{name: "env from a container that the pod names", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: "metadata.labels['app.io/main']"}}, envNames: [A, B]}]`)},
 		{name: "env from the container of the pod's name", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: metadata.name}}, envName: A}]`)},
 		{name: "env from nowhere", change: container(`transferEnv: [{envName: A}]`), want: "spec.containers[0].transferEnv[0].sourceContainerName: Required value"},
-		{name: "env from two", change: container(`transferEnv: [{sourceContainerName: main, sourceContainerNameFrom: {fieldRef: {fieldPath: metadata.name}}, envName: A}]`), want: "transferEnv[0].sourceContainerNameFrom: Forbidden"},
+		{name: "env from two sources", change: container(`transferEnv: [{sourceContainerName: main, sourceContainerNameFrom: {fieldRef: {fieldPath: metadata.name}}, envName: A}]`), want: "transferEnv[0].sourceContainerNameFrom: Forbidden"},
 		{name: "env from no field", change: container(`transferEnv: [{sourceContainerNameFrom: {}, envName: A}]`), want: "transferEnv[0].sourceContainerNameFrom.fieldRef: Required value"},
-		{name: "env from another field", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: spec.nodeName}}, envName: A}]`), want: "fieldRef.fieldPath: Invalid value: \"spec.nodeName\": want metadata.labels['KEY']"},
-		{name: "env from a key that is none", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: "metadata.labels['a b']"}}, envName: A}]`), want: "fieldRef.fieldPath: Invalid value"},
+		{name: "env from another field", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: spec.nodeName}}, envName: A}]`), want: "fieldRef.fieldPath: Invalid value: \"spec.nodeName\": must be metadata.labels['KEY']"},
+		{name: "env from an invalid key", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: "metadata.labels['a b']"}}, envName: A}]`), want: "fieldRef.fieldPath: Invalid value"},
 		{name: "no env", change: container(`transferEnv: [{sourceContainerName: main}]`)},
 		{name: "env without a name", change: container(`transferEnv: [{sourceContainerName: main, envNames: [A, ""]}]`), want: "transferEnv[0].envNames[1]: Required value"},
 
 		{name: "computed resources", change: resources(`resourcesExpr: {limits: {cpu: "max(cpu*50%, 50m)", memory: 200Mi}, requests: {cpu: cpu/2}}`)},
-		{name: "two kinds of resources", change: container(`resources: {limits: {cpu: 1}}, resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: a, resourcesExpr: {limits: {cpu: cpu}}}`), want: "spec.containers[0].resourcesPolicy: Forbidden"},
+		{name: "resources and a resourcesPolicy", change: container(`resources: {limits: {cpu: 1}}, resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: a, resourcesExpr: {limits: {cpu: cpu}}}`), want: "spec.containers[0].resourcesPolicy: Forbidden"},
 		{name: "an unknown mode", change: container(`resourcesPolicy: {targetContainersMode: avg, targetContainersNameRegex: a, resourcesExpr: {limits: {cpu: cpu}}}`), want: "resourcesPolicy.targetContainersMode: Unsupported value"},
-		{name: "a wrong regular expression", change: container(`resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: "(", resourcesExpr: {limits: {cpu: cpu}}}`), want: "resourcesPolicy.targetContainersNameRegex: Invalid value"},
+		{name: "an invalid regular expression", change: container(`resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: "(", resourcesExpr: {limits: {cpu: cpu}}}`), want: "resourcesPolicy.targetContainersNameRegex: Invalid value"},
 		{name: "an empty regular expression", change: container(`resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {limits: {cpu: cpu}}}`), want: "resourcesPolicy.targetContainersNameRegex: Required value"},
 		{name: "no expression", change: resources(`resourcesExpr: {limits: {}}`), want: "resourcesPolicy.resourcesExpr: Required value"},
-		{name: "a wrong expression", change: resources(`resourcesExpr: {requests: {memory: cpu}}`), want: "resourcesPolicy.resourcesExpr.requests.memory: Invalid value: \"cpu\": want a number"},
-		{name: "a division by 0", change: resources(`resourcesExpr: {limits: {cpu: cpu/0}}`), want: "resourcesExpr.limits.cpu: Invalid value: \"cpu/0\": no amount gives a value; with 1m: it divides by 0"},
-		{name: "an expression that is always negative", change: resources(`resourcesExpr: {requests: {cpu: "-cpu"}}`), want: "resourcesExpr.requests.cpu: Invalid value: \"-cpu\": no amount gives a value; with 1m: it is negative"},
+		{name: "an invalid expression", change: resources(`resourcesExpr: {requests: {memory: cpu}}`), want: "resourcesPolicy.resourcesExpr.requests.memory: Invalid value: \"cpu\": expected a number"},
+		{name: "a division by 0", change: resources(`resourcesExpr: {limits: {cpu: cpu/0}}`), want: "resourcesExpr.limits.cpu: Invalid value: \"cpu/0\": no amount yields a value; with 1m: it divides by 0"},
+		{name: "an expression that is always negative", change: resources(`resourcesExpr: {requests: {cpu: "-cpu"}}`), want: "resourcesExpr.requests.cpu: Invalid value: \"-cpu\": no amount yields a value; with 1m: it is negative"},
 		{name: "an expression that is always too large", change: resources(`resourcesExpr: {requests: {memory: memory*1e30}}`), want: "it is too large"},
 		{name: "an expression for large containers", change: resources(`resourcesExpr: {requests: {cpu: cpu - 8, memory: memory*10% - 20Mi}}`)},
 		{name: "computed resources of an init container", change: initContainer(`resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: a, resourcesExpr: {limits: {cpu: cpu}}}`), want: "spec.initContainers[0].resourcesPolicy: Forbidden"},
 		{name: "computed resources of a native sidecar", change: initContainer(`restartPolicy: Always, resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: a, resourcesExpr: {limits: {cpu: cpu}}}`)},
 
-		{name: "an update with everything", change: spec(`updateStrategy: {partition: 20%, maxUnavailable: 10%, priorityStrategy: {orderPriority: [{orderedKey: a}]}, scatterStrategy: [{key: a, value: "*"}]}`)},
-		{name: "an unknown update", change: spec(`updateStrategy: {type: OnDelete}`), want: "spec.updateStrategy.type: Unsupported value"},
+		{name: "an update strategy with all fields", change: spec(`updateStrategy: {partition: 20%, maxUnavailable: 10%, priorityStrategy: {orderPriority: [{orderedKey: a}]}, scatterStrategy: [{key: a, value: "*"}]}`)},
+		{name: "an unknown update type", change: spec(`updateStrategy: {type: OnDelete}`), want: "spec.updateStrategy.type: Unsupported value"},
 		{name: "a selector and a partition", change: spec(`updateStrategy: {selector: {matchLabels: {a: b}}, partition: 1}`), want: "spec.updateStrategy.partition: Forbidden"},
-		{name: "a wrong selector of pods to update", change: spec(`updateStrategy: {selector: {matchLabels: {"a b": c}}}`), want: "spec.updateStrategy.selector.matchLabels"},
+		{name: "an invalid update selector", change: spec(`updateStrategy: {selector: {matchLabels: {"a b": c}}}`), want: "spec.updateStrategy.selector.matchLabels"},
 		{name: "a negative partition", change: spec(`updateStrategy: {partition: -1}`), want: "spec.updateStrategy.partition: Invalid value"},
-		{name: "a budget that is no percentage", change: spec(`updateStrategy: {maxUnavailable: "5"}`), want: "spec.updateStrategy.maxUnavailable: Invalid value"},
-		{name: "a term twice", change: spec(`updateStrategy: {scatterStrategy: [{key: a, value: b}, {key: a, value: b}]}`), want: "spec.updateStrategy.scatterStrategy[1]: Invalid value"},
+		{name: "an invalid maxUnavailable", change: spec(`updateStrategy: {maxUnavailable: "5"}`), want: "spec.updateStrategy.maxUnavailable: Invalid value"},
+		{name: "a duplicate scatter term", change: spec(`updateStrategy: {scatterStrategy: [{key: a, value: b}, {key: a, value: b}]}`), want: "spec.updateStrategy.scatterStrategy[1]: Invalid value"},
 
 		{name: "an empty revision", change: spec(`injectionStrategy: {revision: {}}`), want: "spec.injectionStrategy.revision: Required value"},
 		{name: "an unknown policy", known: []client.Object{versioned}, change: spec(`injectionStrategy: {revision: {customVersion: v1, policy: Half}}`), want: "spec.injectionStrategy.revision.policy: Unsupported value"},
@@ -292,40 +292,40 @@ func TestValidateCreate(t *testing.T) {
 		{name: "an annotation that is allowed", known: []client.Object{rules(`{"rules":[{"selector":{"matchLabels":{"team":"b"}},"allowedAnnotationKeyExprs":["^log"]},{"allowedAnnotationKeyExprs":["(","^log.example.com/"]}]}`)}, change: patched},
 		{name: "an annotation without a white list", change: patched, want: "spec.patchPodMetadata[0].annotations[log.example.com/level]: Forbidden: no rule allows it: add one in ConfigMap kruise-configuration"},
 		{name: "an annotation that another team's SidecarSets may patch", known: []client.Object{rules(`{"rules":[{"selector":{"matchLabels":{"team":"b"}},"allowedAnnotationKeyExprs":[".*"]}]}`)}, change: patched, want: "no rule allows it"},
-		{name: "a white list that can't be read", known: []client.Object{rules(`{`)}, change: patched, want: "kruise-configuration, key SidecarSet_PatchPodMetadata_WhiteList: want"},
+		{name: "a white list that can't be read", known: []client.Object{rules(`{`)}, change: patched, want: "kruise-configuration, key SidecarSet_PatchPodMetadata_WhiteList: must be"},
 		{name: "no annotation", change: spec(`patchPodMetadata: [{patchPolicy: Retain}]`), want: "spec.patchPodMetadata[0].annotations: Required value"},
-		{name: "a key that is none", change: spec(`patchPodMetadata: [{annotations: {"a b": c}}]`), want: "spec.patchPodMetadata[0].annotations: Invalid value"},
-		{name: "an annotation twice", change: spec(`patchPodMetadata: [{annotations: {a: b}}, {annotations: {a: c}, patchPolicy: Overwrite}]`), want: "spec.patchPodMetadata[1].annotations[a]: Duplicate value"},
+		{name: "an invalid annotation key", change: spec(`patchPodMetadata: [{annotations: {"a b": c}}]`), want: "spec.patchPodMetadata[0].annotations: Invalid value"},
+		{name: "a duplicate annotation", change: spec(`patchPodMetadata: [{annotations: {a: b}}, {annotations: {a: c}, patchPolicy: Overwrite}]`), want: "spec.patchPodMetadata[1].annotations[a]: Duplicate value"},
 		{name: "an unknown patch policy", change: spec(`patchPodMetadata: [{annotations: {a: b}, patchPolicy: Append}]`), want: "spec.patchPodMetadata[0].patchPolicy: Unsupported value"},
-		{name: "a merge of what is no object", change: spec(`patchPodMetadata: [{annotations: {a: b}, patchPolicy: MergePatchJson}]`), want: "spec.patchPodMetadata[0].annotations[a]: Invalid value: \"b\": MergePatchJson needs a JSON object"},
+		{name: "a merge patch that is not an object", change: spec(`patchPodMetadata: [{annotations: {a: b}, patchPolicy: MergePatchJson}]`), want: "spec.patchPodMetadata[0].annotations[a]: Invalid value: \"b\": MergePatchJson needs a JSON object"},
 
 		{name: "a canary", known: []client.Object{setOf(t)}, change: canary("log")},
-		{name: "a canary of nothing", change: canary(`""`), want: "metadata.annotations[apps.kruise.io/sidecarset-base]: Required value"},
+		{name: "a canary without a base", change: canary(`""`), want: "metadata.annotations[apps.kruise.io/sidecarset-base]: Required value"},
 		{name: "a canary of itself", change: canary("canary"), want: "metadata.annotations[apps.kruise.io/sidecarset-base]: Invalid value: \"canary\""},
-		{name: "a canary of one that does not exist", change: canary("log"), want: "metadata.annotations[apps.kruise.io/sidecarset-base]: Not found: \"log\""},
-		{name: "a canary of a canary", known: []client.Object{setOf(t, canary("log"), `{metadata: {name: first}}`)}, change: canary("first"), want: "it is a canary itself"},
+		{name: "a canary of a SidecarSet that does not exist", change: canary("log"), want: "metadata.annotations[apps.kruise.io/sidecarset-base]: Not found: \"log\""},
+		{name: "a canary of a canary", known: []client.Object{setOf(t, canary("log"), `{metadata: {name: first}}`)}, change: canary("first"), want: "it is itself a canary"},
 		{
-			name: "a canary that is to update pods", change: `{metadata: {name: canary, annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: log}}}`,
-			want: "spec.updateStrategy.type: Invalid value: \"RollingUpdate\": a canary is for new pods",
+			name: "a canary that updates pods", change: `{metadata: {name: canary, annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: log}}}`,
+			want: "spec.updateStrategy.type: Invalid value: \"RollingUpdate\": a canary is only for new pods",
 		},
 
 		{name: "another SidecarSet for the same pods", known: []client.Object{other()}, change: `{}`},
-		{name: "a container of another SidecarSet", known: []client.Object{other(container(``))}, change: `{}`, want: "spec.containers[0].name: Invalid value: \"log\": SidecarSet other has a container of this name"},
-		{name: "a container of one for other pods", known: []client.Object{other(container(``), spec(`selector: {matchLabels: {app: db}}`))}, change: `{}`},
+		{name: "a container of another SidecarSet", known: []client.Object{other(container(``))}, change: `{}`, want: "spec.containers[0].name: Invalid value: \"log\": SidecarSet other has a container with this name"},
+		{name: "a container of a SidecarSet for other pods", known: []client.Object{other(container(``), spec(`selector: {matchLabels: {app: db}}`))}, change: `{}`},
 		{
-			name: "a container of one for other namespaces", known: []client.Object{other(container(``), spec(`namespaceSelector: {matchLabels: {team: b}}`))},
+			name: "a container of a SidecarSet for other namespaces", known: []client.Object{other(container(``), spec(`namespaceSelector: {matchLabels: {team: b}}`))},
 			change: spec(`namespaceSelector: {matchLabels: {team: a}}`),
 		},
-		{name: "an init container of another SidecarSet", known: []client.Object{other(spec(`initContainers: [{name: log, image: "a:1"}]`))}, change: `{}`, want: "SidecarSet other has a container of this name"},
+		{name: "an init container of another SidecarSet", known: []client.Object{other(spec(`initContainers: [{name: log, image: "a:1"}]`))}, change: `{}`, want: "SidecarSet other has a container with this name"},
 		{
-			name: "a container that another's HotUpgrade makes", known: []client.Object{other(container(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`))},
-			change: spec(`containers: [{name: log-1, image: "a:1"}]`), want: "SidecarSet other has a container of this name",
+			name: "a container that another SidecarSet's HotUpgrade creates", known: []client.Object{other(container(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`))},
+			change: spec(`containers: [{name: log-1, image: "a:1"}]`), want: "SidecarSet other has a container with this name",
 		},
-		{name: "another volume of the name", known: []client.Object{other(spec(`volumes: [{name: v, emptyDir: {}}]`))}, change: spec(`volumes: [{name: v, hostPath: {path: /v}}]`), want: "spec.volumes[0].name: Invalid value: \"v\": SidecarSet other has another volume"},
+		{name: "a different volume with the same name", known: []client.Object{other(spec(`volumes: [{name: v, emptyDir: {}}]`))}, change: spec(`volumes: [{name: v, hostPath: {path: /v}}]`), want: "spec.volumes[0].name: Invalid value: \"v\": SidecarSet other has a different volume"},
 		{name: "the same volume", known: []client.Object{other(spec(`volumes: [{name: v, emptyDir: {}}]`))}, change: spec(`volumes: [{name: v, emptyDir: {}}]`)},
 		{name: "an annotation that both add", known: []client.Object{anyKey, other(patched)}, change: patched},
-		{name: "an annotation that one overwrites", known: []client.Object{anyKey, other(patched)}, change: overwritten, want: "spec.patchPodMetadata[0].annotations[log.example.com/level]: Invalid value: \"info\": SidecarSet other patches it too"},
-		{name: "an annotation that the other overwrites", known: []client.Object{anyKey, other(overwritten)}, change: patched, want: "SidecarSet other patches it too"},
+		{name: "an annotation that this SidecarSet overwrites", known: []client.Object{anyKey, other(patched)}, change: overwritten, want: "spec.patchPodMetadata[0].annotations[log.example.com/level]: Invalid value: \"info\": SidecarSet other also patches it"},
+		{name: "an annotation that the other SidecarSet overwrites", known: []client.Object{anyKey, other(overwritten)}, change: patched, want: "SidecarSet other also patches it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -344,8 +344,8 @@ func TestValidateCreate(t *testing.T) {
 
 func TestValidateUpdate(t *testing.T) {
 	t.Parallel()
-	canary := func(of string) string {
-		return `{metadata: {annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: ` + of + `}}, spec: {updateStrategy: {type: NotUpdate}}}`
+	canary := func(base string) string {
+		return `{metadata: {annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: ` + base + `}}, spec: {updateStrategy: {type: NotUpdate}}}`
 	}
 	native := func(more string) string {
 		return `{spec: {initContainers: [{name: proxy, image: "a:1", restartPolicy: Always` + more + `}]}}`
@@ -355,24 +355,24 @@ func TestValidateUpdate(t *testing.T) {
 	for _, tc := range []struct{ name, old, change, want, warning string }{
 		{name: "another image", old: `{}`, change: `{spec: {containers: [{name: log, image: "log:2"}]}}`},
 		{name: "one container less", old: two, change: `{}`},
-		{name: "one more", old: `{}`, change: two, want: "spec.containers[1].name: Forbidden: container more can't be added"},
+		{name: "one more container", old: `{}`, change: two, want: "spec.containers[1].name: Forbidden: container more can't be added"},
 		{name: "another name", old: `{}`, change: `{spec: {containers: [{name: logs, image: "log:1"}]}}`, want: "container logs can't be added"},
 		{name: "one init container more", old: `{}`, change: `{spec: {initContainers: [{name: setup, image: "a:1"}]}}`},
 		{name: "one native sidecar more", old: `{}`, change: native(``), want: "spec.initContainers[0].name: Forbidden: container proxy can't be added"},
-		{name: "one that pods don't get", old: `{}`, change: `{spec: {updateStrategy: {type: NotUpdate}, initContainers: [{name: proxy, image: "a:1", restartPolicy: Always}]}}`},
+		{name: "one native sidecar more with NotUpdate", old: `{}`, change: `{spec: {updateStrategy: {type: NotUpdate}, initContainers: [{name: proxy, image: "a:1", restartPolicy: Always}]}}`},
 		{
-			name: "an init container that runs on", old: `{spec: {initContainers: [{name: proxy, image: "a:1"}]}}`, change: native(``),
+			name: "an init container that becomes a native sidecar", old: `{spec: {initContainers: [{name: proxy, image: "a:1"}]}}`, change: native(``),
 			want: "spec.initContainers[0].name: Forbidden: container proxy can't be added",
 		},
 		{
-			name: "another upgrade of a native sidecar", old: native(``), change: native(`, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`),
+			name: "another upgrade type of a native sidecar", old: native(``), change: native(`, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`),
 			want: "spec.initContainers[0].upgradeStrategy.upgradeType: Forbidden",
 		},
-		{name: "another upgrade", old: `{}`, change: hot, want: "spec.containers[0].upgradeStrategy.upgradeType: Forbidden"},
-		{name: "another upgrade back", old: hot, change: `{}`, want: "spec.containers[0].upgradeStrategy.upgradeType: Forbidden"},
+		{name: "ColdUpgrade to HotUpgrade", old: `{}`, change: hot, want: "spec.containers[0].upgradeStrategy.upgradeType: Forbidden"},
+		{name: "HotUpgrade to ColdUpgrade", old: hot, change: `{}`, want: "spec.containers[0].upgradeStrategy.upgradeType: Forbidden"},
 		{name: "another base", old: canary("a"), change: canary("b"), want: "the base is a and can't change"},
-		{name: "what was so before", old: `{spec: {revisionHistoryLimit: -1}}`, change: `{spec: {revisionHistoryLimit: -1, customVersion: v2}}`, warning: "spec.revisionHistoryLimit"},
-		{name: "what was not", old: `{}`, change: `{spec: {revisionHistoryLimit: -1}}`, want: "spec.revisionHistoryLimit"},
+		{name: "a fault of the stored object", old: `{spec: {revisionHistoryLimit: -1}}`, change: `{spec: {revisionHistoryLimit: -1, customVersion: v2}}`, warning: "spec.revisionHistoryLimit"},
+		{name: "a new fault", old: `{}`, change: `{spec: {revisionHistoryLimit: -1}}`, want: "spec.revisionHistoryLimit"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -406,8 +406,8 @@ func TestWarnings(t *testing.T) {
 	warnings, err := h.ValidateCreate(requested(t, nil), s)
 	require.NoError(t, err)
 	require.Len(t, warnings, 2)
-	require.Contains(t, warnings[0], "set the feature gate PodWebhook")
-	require.Contains(t, warnings[1], "pods of kube-system are exempt")
+	require.Contains(t, warnings[0], "enable the manager's feature gate PodWebhook")
+	require.Contains(t, warnings[1], "pods in kube-system get no sidecars, because they are exempt")
 	_, err = h.ValidateDelete(t.Context(), s)
 	require.NoError(t, err)
 	s = setOf(t, `{spec: {}}`)
@@ -415,7 +415,7 @@ func TestWarnings(t *testing.T) {
 	warnings, err = h.ValidateCreate(requested(t, nil), s)
 	require.NoError(t, err)
 	require.Len(t, warnings, 2)
-	require.Contains(t, warnings[1], "spec.namespaceSelector: pods that spec.selector selects can't be created in any namespace while no manager answers")
+	require.Contains(t, warnings[1], "spec.namespaceSelector: pods that spec.selector selects can't be created in any namespace while no replica of the manager answers")
 
 	h.AnyPatch = true
 	patched := setOf(t, `{spec: {patchPodMetadata: [{annotations: {a: b}}]}}`)
@@ -426,10 +426,10 @@ func TestWarnings(t *testing.T) {
 		"SidecarSet_PatchPodMetadata_WhiteList": `{"rules":[{"selector":{"matchLabels":{"team":"b"}},"allowedAnnotationKeyExprs":["^c$"]}]}`,
 	}})
 	_, err = h.ValidateCreate(requested(t, nil), patched)
-	require.NoError(t, err, "and where the rules are about others")
+	require.NoError(t, err, "and if no rule selects the SidecarSet")
 	patched.Labels = map[string]string{"team": "b"}
 	_, err = h.ValidateCreate(requested(t, nil), patched)
-	require.ErrorContains(t, err, "no rule allows it", "a rule that selects the SidecarSet holds all the same")
+	require.ErrorContains(t, err, "no rule allows it", "a rule that selects the SidecarSet still applies")
 }
 
 // What OpenKruise stores is admitted, with a warning if it does less than expected.
@@ -442,19 +442,19 @@ func TestWarningsAboutWhatIsDubious(t *testing.T) {
 	for _, tc := range []struct{ name, set, want string }{
 		{
 			name: "HotUpgrade without an empty image", set: `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade}}]}}`,
-			want: "spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage: HotUpgrade needs an image for the container that does not work, one that does nothing: " +
-				"pods that get this sidecar are refused",
+			want: "spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage: HotUpgrade needs an image that does nothing, for the container that is not in use: " +
+				"pods that get this sidecar are rejected",
 		},
 		{
-			name: "a transfer of nothing", set: `{spec: {containers: [{name: log, image: "log:1", transferEnv: [{sourceContainerName: app}]}]}}`,
-			want: "spec.containers[0].transferEnv[0]: it names no env variable, and transfers none: set envName or envNames",
+			name: "transferEnv without names", set: `{spec: {containers: [{name: log, image: "log:1", transferEnv: [{sourceContainerName: app}]}]}}`,
+			want: "spec.containers[0].transferEnv[0]: it names no env variable, so none is transferred: set envName or envNames",
 		},
 		{
-			name: "an expression without a value for containers that request nothing", set: computed(`cpu: "cpu - 100m"`),
-			want: "spec.containers[0].resourcesPolicy.resourcesExpr.requests.cpu: \"cpu - 100m\": pods whose containers request no cpu are refused: " +
-				"it is negative: -0.100. Use max(..., 0), or don't divide by what may be 0",
+			name: "an expression that fails for containers without requests", set: computed(`cpu: "cpu - 100m"`),
+			want: "spec.containers[0].resourcesPolicy.resourcesExpr.requests.cpu: \"cpu - 100m\": pods whose containers request no cpu are rejected: " +
+				"it is negative: -0.100. Use max(..., 0), or don't divide by a value that can be 0",
 		},
-		{name: "one with a value for these", set: computed(`cpu: "max(cpu - 100m, 0)", memory: memory/2`)},
+		{name: "an expression that works for containers without requests", set: computed(`cpu: "max(cpu - 100m, 0)", memory: memory/2`)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -468,7 +468,7 @@ func TestWarningsAboutWhatIsDubious(t *testing.T) {
 			more.Spec.CustomVersion = "v2"
 			again, err := h.ValidateUpdate(requested(t, s), s, more)
 			require.NoError(t, err)
-			require.Empty(t, again, "it is said once")
+			require.Empty(t, again, "an unchanged setting is not warned about again")
 			if tc.want == "" {
 				require.Empty(t, warnings)
 				return

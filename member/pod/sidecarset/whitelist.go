@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // rule allows SidecarSets with matching labels to patch annotations. Without a selector it applies to all SidecarSets.
@@ -26,8 +26,8 @@ type rule struct {
 	AllowedAnnotationKeyExprs []string `json:"allowedAnnotationKeyExprs"`
 }
 
-// whiteList reads the rules. If the ConfigMap or its key doesn't exist, the list is empty.
-func whiteList(ctx context.Context, r client.Reader, namespace string) ([]rule, error) {
+// readPatchRules reads the rules. If the ConfigMap or its key doesn't exist, the list is empty.
+func readPatchRules(ctx context.Context, r client.Reader, namespace string) ([]rule, error) {
 	var config corev1.ConfigMap
 	key := client.ObjectKey{Namespace: namespace, Name: scaletarget.ConfigMap}
 	switch err := r.Get(ctx, key, &config); {
@@ -44,7 +44,7 @@ func whiteList(ctx context.Context, r client.Reader, namespace string) ([]rule, 
 		Rules []rule `json:"rules"`
 	}
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, fmt.Errorf(`ConfigMap %s, key %s: want {"rules":[{"selector":{},"allowedAnnotationKeyExprs":["..."]}]}: %w`, key, scaletarget.KeySidecarSet, err)
+		return nil, fmt.Errorf(`ConfigMap %s, key %s: must be {"rules":[{"selector":{},"allowedAnnotationKeyExprs":["..."]}]}: %w`, key, scaletarget.KeySidecarSet, err)
 	}
 	return list.Rules, nil
 }
@@ -56,8 +56,8 @@ func validateAllowed(s *appsv1beta1.SidecarSet, rules []rule) field.ErrorList {
 		for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
 			if !slices.ContainsFunc(rules, func(r rule) bool { return r.allows(s, key) }) {
 				faults = append(faults, field.Forbidden(field.NewPath("spec", "patchPodMetadata").Index(i).Child("annotations").Key(key), fmt.Sprintf(
-					"no rule allows it: add one in ConfigMap %s, key %s, or switch on feature gate SidecarSetPatchPodMetadataDefaultsAllowed, with which "+
-						"SidecarSets that no rule selects may patch any",
+					"no rule allows it: add one in ConfigMap %s, key %s, or enable feature gate SidecarSetPatchPodMetadataDefaultsAllowed, which lets "+
+						"SidecarSets that no rule selects patch any annotation",
 					scaletarget.ConfigMap, scaletarget.KeySidecarSet)))
 			}
 		}
@@ -72,7 +72,7 @@ func (r rule) selects(s *appsv1beta1.SidecarSet) bool {
 
 func (r rule) allows(s *appsv1beta1.SidecarSet, key string) bool {
 	return r.selects(s) && slices.ContainsFunc(r.AllowedAnnotationKeyExprs, func(expr string) bool {
-		by, err := regexp.Compile(expr)
-		return err == nil && by.MatchString(key)
+		re, err := regexp.Compile(expr)
+		return err == nil && re.MatchString(key)
 	})
 }

@@ -18,11 +18,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -36,12 +36,12 @@ var webKey = types.NamespacedName{Namespace: "shop", Name: "web"}
 func withWorkload(tb testing.TB, webhook func(testing.TB, *sim.World) *appsv1beta1.SidecarSet) sim.Kind {
 	tb.Helper()
 	k := simulated(tb)
-	k.Admit = func(w *sim.World, r sim.Request, _, is client.Object) error {
-		pod, ok := is.(*corev1.Pod)
+	k.Admit = func(w *sim.World, r sim.Request, _, created client.Object) error {
+		pod, ok := created.(*corev1.Pod)
 		if !ok || r.Verb != sim.Create {
 			return nil
 		}
-		in, err := current(webhook(tb, w))
+		in, err := currentInjection(webhook(tb, w))
 		if err == nil {
 			_, err = inject(pod, []injection{in}, options{now: metav1.NewTime(noon)})
 		}
@@ -52,7 +52,7 @@ func withWorkload(tb testing.TB, webhook func(testing.TB, *sim.World) *appsv1bet
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}},
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &cloneset.Reconciler{Draw: p.Draw, Controller: &podcontrol.Controller{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{}, Parallel: 1,
+				Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{}),
 			}}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
@@ -62,28 +62,28 @@ func withWorkload(tb testing.TB, webhook func(testing.TB, *sim.World) *appsv1bet
 	k.Rules = []sim.Rule{sim.DeletesByUID(), ownImages(), budget().Rule(), workloadBudget().Rule()}
 	k.Summary = func(w *sim.World) string {
 		set := sim.Find[*appsv1beta1.CloneSet](w, webKey)
-		return fmt.Sprintf("%s\n%d of %d updated and available", end(w), set.Status.UpdatedAvailableReplicas, set.Status.Replicas)
+		return fmt.Sprintf("%s\n%d of %d updated and available", summarize(w), set.Status.UpdatedAvailableReplicas, set.Status.Replicas)
 	}
 	return k
 }
 
-// behind is a webhook whose cache is outdated: it shows the first version.
-func behind(tb testing.TB, _ *sim.World) *appsv1beta1.SidecarSet {
+// outdatedCache is a webhook whose cache is outdated: it shows the first version.
+func outdatedCache(tb testing.TB, _ *sim.World) *appsv1beta1.SidecarSet {
 	tb.Helper()
 	return admitted(tb)
 }
 
-// upToDate is a webhook whose cache shows the current version.
-func upToDate(_ testing.TB, w *sim.World) *appsv1beta1.SidecarSet {
+// currentCache is a webhook whose cache shows the current version.
+func currentCache(_ testing.TB, w *sim.World) *appsv1beta1.SidecarSet {
 	return sim.Find[*appsv1beta1.SidecarSet](w, key)
 }
 
 // ownImages is the rule that neither writer changes an image of the other, not even back.
 func ownImages() sim.Rule {
-	return sim.Rule{Name: "each writer has its containers", Write: func(_ *sim.World, c sim.Change) error {
-		before, is := c.Before.(*corev1.Pod)
-		after, still := c.After.(*corev1.Pod)
-		if !is || !still {
+	return sim.Rule{Name: "each writer changes only its own containers", Write: func(_ *sim.World, c sim.Change) error {
+		before, wasPod := c.Before.(*corev1.Pod)
+		after, isPod := c.After.(*corev1.Pod)
+		if !wasPod || !isPod {
 			return nil
 		}
 		others := "app"
@@ -97,8 +97,9 @@ func ownImages() sim.Rule {
 	}}
 }
 
-// workloadBudget is the rule that the CloneSet takes no more pods out of service than its own maxUnavailable allows. Here a pod is in service
-// if it reports ready: the CloneSet doesn't know that a sidecar is about to restart. A PodUnavailableBudget holds both to one limit.
+// workloadBudget is the rule that the CloneSet takes no more pods out of service than its own maxUnavailable allows. Here a pod is in
+// service if it reports ready: the CloneSet doesn't know that a sidecar is about to restart. A PodUnavailableBudget holds both to one
+// limit.
 func workloadBudget() sim.AtLeast[*corev1.Pod] {
 	return sim.AtLeast[*corev1.Pod]{
 		Name: "the CloneSet's maxUnavailable is kept", By: workload,
@@ -118,8 +119,8 @@ func workloadBudget() sim.AtLeast[*corev1.Pod] {
 	}
 }
 
-// beside returns a SidecarSet and a CloneSet of four pods.
-func beside(tb testing.TB, policy appsv1beta1.PodUpdatePolicy, changes ...string) []client.Object {
+// withCloneSet returns a SidecarSet and a CloneSet of four pods.
+func withCloneSet(tb testing.TB, policy appsv1beta1.PodUpdatePolicy, changes ...string) []client.Object {
 	tb.Helper()
 	set := testkit.CloneSet(webKey.Name).Replicas(4).Obj()
 	set.Namespace = webKey.Namespace
@@ -130,8 +131,8 @@ func beside(tb testing.TB, policy appsv1beta1.PodUpdatePolicy, changes ...string
 	return []client.Object{s, set}
 }
 
-// ran reports whether all pods run with the first version of both.
-func ran(w *sim.World) bool {
+// allServe reports whether all pods run with the first version of both.
+func allServe(w *sim.World) bool {
 	pods := sim.All[*corev1.Pod](w)
 	return len(pods) == 4 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !serves(pod) })
 }
@@ -155,15 +156,15 @@ func workloadStories(tb testing.TB) []sim.Scenario {
 	}
 	const inPlace = appsv1beta1.PodInPlaceOnly
 	return []sim.Scenario{
-		{Name: "app and sidecar are updated at once", Objects: beside(tb, inPlace), Edits: []sim.Edit{newApp(ran), sidecar("log:2", nil)}},
-		{Name: "the sidecar is updated twice beside the app", Objects: beside(tb, inPlace), Edits: []sim.Edit{
-			sidecar("log:2", ran), newApp(nil), sidecar("log:3", func(w *sim.World) bool { // Otherwise the second one has no revision.
+		{Name: "app and sidecar are updated at the same time", Objects: withCloneSet(tb, inPlace), Edits: []sim.Edit{newApp(allServe), sidecar("log:2", nil)}},
+		{Name: "the sidecar is updated twice beside the app", Objects: withCloneSet(tb, inPlace), Edits: []sim.Edit{
+			sidecar("log:2", allServe), newApp(nil), sidecar("log:3", func(w *sim.World) bool { // Otherwise the second one has no revision.
 				s := sim.Find[*appsv1beta1.SidecarSet](w, key)
 				return s.Spec.Containers[0].Image == "log:2" && s.Status.ObservedGeneration == s.Generation
 			}),
 		}},
-		{Name: "pods are made anew while the sidecar is updated", Objects: beside(tb, appsv1beta1.PodReCreate), Edits: []sim.Edit{
-			sidecar("log:2", ran), newApp(nil),
+		{Name: "pods are recreated while the sidecar is updated", Objects: withCloneSet(tb, appsv1beta1.PodReCreate), Edits: []sim.Edit{
+			sidecar("log:2", allServe), newApp(nil),
 		}},
 	}
 }
@@ -171,34 +172,34 @@ func workloadStories(tb testing.TB) []sim.Scenario {
 // recreateStories change more of a sidecar than its image. The CloneSet's pods get that when they are recreated.
 func recreateStories(tb testing.TB) []sim.Scenario {
 	tb.Helper()
-	command := sim.Edit{Name: "another command", When: ran, Do: func(ctx context.Context, w *sim.World) error {
+	command := sim.Edit{Name: "another command", When: allServe, Do: func(ctx context.Context, w *sim.World) error {
 		return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
 			s.Spec.Containers[0].Command = []string{"run"}
 			rehash(tb, s)
 		})
 	}}
 	objects := func(fields string) []client.Object {
-		return beside(tb, appsv1beta1.PodInPlaceIfPossible, `{spec: {updateStrategy: {podUpdatePolicy: InPlaceIfPossible`+fields+`}}}`)
+		return withCloneSet(tb, appsv1beta1.PodInPlaceIfPossible, `{spec: {updateStrategy: {podUpdatePolicy: InPlaceIfPossible`+fields+`}}}`)
 	}
 	return []sim.Scenario{
-		{Name: "pods are re-created by their workload", Objects: objects(``), Edits: []sim.Edit{command}},
-		{Name: "a partition keeps pods from that", Objects: objects(`, partition: 2, maxUnavailable: 3`), Edits: []sim.Edit{command}},
+		{Name: "pods are recreated by their workload", Objects: objects(``), Edits: []sim.Edit{command}},
+		{Name: "a partition keeps pods from being recreated", Objects: objects(`, partition: 2, maxUnavailable: 3`), Edits: []sim.Edit{command}},
 		{Name: "another command, and then an image", Objects: objects(``), Edits: []sim.Edit{command, imageEdit(tb, "log:2")}},
-		{Name: "while the workload updates them", Objects: objects(`, maxUnavailable: 2`), Edits: []sim.Edit{command, newApp(nil)}},
+		{Name: "pods are recreated while the workload updates them", Objects: objects(`, maxUnavailable: 2`), Edits: []sim.Edit{command, newApp(nil)}},
 	}
 }
 
 // TestWritesOfARecreation: each pod that the workload recreates takes one write of the SidecarSet controller, and no condition.
 func TestWritesOfARecreation(t *testing.T) {
 	t.Parallel()
-	ends := map[string]int{"pods are re-created by their workload": 4, "a partition keeps pods from that": 2}
+	wantWrites := map[string]int{"pods are recreated by their workload": 4, "a partition keeps pods from being recreated": 2}
 	for _, s := range recreateStories(t) {
-		want, counted := ends[s.Name]
+		want, counted := wantWrites[s.Name]
 		if !counted {
 			continue
 		}
-		delete(ends, s.Name)
-		r := sim.Run(t.Context(), withWorkload(t, upToDate), s, sim.Schedule{})
+		delete(wantWrites, s.Name)
+		r := sim.Run(t.Context(), withWorkload(t, currentCache), s, sim.Schedule{})
 		require.NoError(t, r.Err)
 		require.Contains(t, r.Summary, fmt.Sprintf("matched 4, updated %d, ready 4", want))
 		others := slices.DeleteFunc(slices.Clone(r.WriteLines), func(line string) bool {
@@ -206,5 +207,5 @@ func TestWritesOfARecreation(t *testing.T) {
 		})
 		require.Len(t, others, want)
 	}
-	require.Empty(t, ends)
+	require.Empty(t, wantWrites)
 }

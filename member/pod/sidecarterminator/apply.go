@@ -5,23 +5,24 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // apply writes to the pod, conditional on the version that was read. A conflict means that the pod has changed: its event is coming.
-func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned) error {
+func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned, now time.Time) error {
 	b, subresource, step := podpatch.New(pod), "", stepImage
 	b.Observed(pod)
 	if p.phase != "" {
 		subresource, step = podpatch.Status, stepPhase
 		b.Status.Phase = p.phase
-		b.Set(pod, condition, corev1.ConditionTrue, "", "Terminated by Sidecar Terminator", r.Clock.Now())
+		b.Set(pod, condition, corev1.ConditionTrue, "", "Terminated by Sidecar Terminator", now)
 	} else {
 		b.Spec = map[string]any{"containers": containers(p.images)}
 	}
@@ -41,7 +42,7 @@ func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned) erro
 	case err != nil:
 		return fmt.Errorf("end the sidecars of pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
-	measure.Steps.WithLabelValues(step, reasonEnded).Inc()
+	measure.Count(step, reasonEnded, 1)
 	r.Events.Record(pod, event.Normal(EventEnded, action, "%s", p.why))
 	return nil
 }

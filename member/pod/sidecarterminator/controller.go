@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/jobsidecar"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/nodefit"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
+	"github.com/flotilla-io/flotilla/pkg/plan/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/pod/jobsidecar"
 )
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
@@ -33,11 +33,11 @@ const Feature = "SidecarTerminator"
 const EventEnded = "SidecarTerminator"
 
 const (
-	// condition is set on a pod that is said to have ended. Source: OpenKruise.
+	// condition is set on a pod that the controller has marked as ended. Source: OpenKruise.
 	condition corev1.PodConditionType = "SidecarTerminated"
 
 	action = "Terminate"
-	// retryNode is how soon a pod is looked at again whose node is not in the cache yet.
+	// retryNode is how soon a pod whose node is not in the cache yet is reconciled again.
 	retryNode = 10 * time.Second
 )
 
@@ -54,11 +54,9 @@ func Setup(mgr ctrl.Manager, workers int, c clock.PassiveClock) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", Feature, err)
 	}
-	r := &Reconciler{Client: mgr.GetClient(), Clock: c, Events: event.New(mgr.GetEventRecorder(podcontrol.ControllerName(Feature)))}
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(Feature)).
+	r := &Reconciler{Client: mgr.GetClient(), Clock: c, Events: event.New(mgr.GetEventRecorder(control.Name(Feature)))}
+	err := control.NewBuilder(mgr, Feature, workers).
 		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(concerns))).
-		WithOptions(podcontrol.Queue(workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of %s: %w", Feature, err)
@@ -77,22 +75,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, pod); err != nil || !jobsidecar.Concerns(pod) {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	of := jobsidecar.Of(pod)
-	if !of.Done {
+	state := jobsidecar.Of(pod)
+	if !state.Done {
 		return ctrl.Result{}, nil
 	}
 	switch err := r.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); {
 	case apierrors.IsNotFound(err):
-		measure.Waits.WithLabelValues(metric.ReasonCache).Inc()
+		measure.Wait(metric.ReasonCache)
 		return ctrl.Result{RequeueAfter: retryNode}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("get the node of pod %s: %w", req, err)
 	}
-	start := r.Clock.Now()
-	p := plan(of, nodefit.Virtual(node))
-	measure.PlanSeconds.Observe(r.Clock.Since(start).Seconds())
+	now := r.Clock.Now()
+	p := plan(state, nodefit.Virtual(node))
+	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
 	if p.why == "" {
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, r.apply(ctx, pod, p)
+	return ctrl.Result{}, r.apply(ctx, pod, p, now)
 }

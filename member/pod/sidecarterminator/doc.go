@@ -1,4 +1,4 @@
-// Package sidecarterminator ends the sidecars of Jobs in cases that take a write to the pod. pkg/jobsidecar decides which containers and
+// Package sidecarterminator ends the sidecars of Jobs in cases that take a write to the pod. pkg/pod/jobsidecar decides which containers and
 // when. Most sidecars are stopped by the node's daemon, which writes nothing: see package member/node/terminator.
 //
 //   - A sidecar whose exit code is ignored: the pod is reported as finished, with the phase of its other containers, as soon as no sidecar whose

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flotilla-io/flotilla/pkg/jobsidecar"
+	"github.com/flotilla-io/flotilla/pkg/pod/jobsidecar"
 )
 
 // planned is the next write to a pod. The zero value means no write.
@@ -22,7 +22,7 @@ type planned struct {
 // plan is a pure function of a pod whose main containers are done, and of whether its node is virtual.
 func plan(p jobsidecar.Pod, virtual bool) planned {
 	if virtual {
-		return replaced(p)
+		return planReplacement(p)
 	}
 	var left []string
 	for _, s := range p.Sidecars {
@@ -41,8 +41,8 @@ func plan(p jobsidecar.Pod, virtual bool) planned {
 		p.Phase, strings.Join(left, ", "))}
 }
 
-// replaced replaces the images of the sidecars on a virtual node.
-func replaced(p jobsidecar.Pod) planned {
+// planReplacement replaces the images of the sidecars on a virtual node.
+func planReplacement(p jobsidecar.Pod) planned {
 	out, names := planned{images: map[string]string{}}, []string(nil)
 	for _, s := range p.Sidecars {
 		if s.Image != "" && s.Container.Image != s.Image && !p.Ended(s.Status) {
@@ -53,6 +53,6 @@ func replaced(p jobsidecar.Pod) planned {
 	if len(names) == 0 {
 		return planned{}
 	}
-	out.why = fmt.Sprintf("all other containers have ended: sidecar %s gets the image that ends", strings.Join(names, ", "))
+	out.why = fmt.Sprintf("all other containers have ended: sidecar %s gets an image that exits", strings.Join(names, ", "))
 	return out
 }

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/jobsidecar"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/jobsidecar"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -45,7 +45,7 @@ func simulated(tb testing.TB) sim.Kind {
 		For:     &corev1.Pod{},
 		Maps:    map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{&corev1.Node{}: none},
 		Actors:  []sim.Actor{kubelet{}},
-		Rules:   []sim.Rule{{Name: "a pod is ended by its own containers", Write: inTime}},
+		Rules:   []sim.Rule{{Name: "a pod ends by its own containers", Write: inTime}},
 		Summary: end,
 	}
 }
@@ -90,8 +90,8 @@ func (kubelet) Steps(w *sim.World) []sim.Step {
 // ending reports whether a container ends now, and with which exit code.
 func ending(p *corev1.Pod, i int) (exit int32, ends bool) {
 	st, c := p.Status.ContainerStatuses[i], p.Spec.Containers[i]
-	of := jobsidecar.Of(p)
-	n := slices.IndexFunc(of.Sidecars, func(s jobsidecar.Sidecar) bool { return s.Container.Name == c.Name })
+	state := jobsidecar.Of(p)
+	n := slices.IndexFunc(state.Sidecars, func(s jobsidecar.Sidecar) bool { return s.Container.Name == c.Name })
 	switch {
 	case st.State.Running == nil:
 		return 0, false
@@ -104,7 +104,7 @@ func ending(p *corev1.Pod, i int) (exit int32, ends bool) {
 	case p.Spec.NodeName == "virtual":
 		return 0, false
 	}
-	return 143, of.Done && of.Sidecars[n].Stopped && !of.Sidecars[n].Ignored
+	return 143, state.Done && state.Sidecars[n].Stopped && !state.Sidecars[n].Ignored
 }
 
 // phase returns the phase that the kubelet reports. It never changes a final one.
@@ -124,16 +124,16 @@ func phase(p *corev1.Pod) corev1.PodPhase {
 // inTime: the controller reports a pod as finished only when the exit codes of what still runs are ignored, and gives sidecars another image
 // only then.
 func inTime(_ *sim.World, c sim.Change) error {
-	was, is := c.Before.(*corev1.Pod)
-	if !is || !c.ByController() || c.After == nil {
+	before, ok := c.Before.(*corev1.Pod)
+	if !ok || !c.ByController() || c.After == nil {
 		return nil
 	}
-	of := jobsidecar.Of(was)
-	if !of.Done {
+	state := jobsidecar.Of(before)
+	if !state.Done {
 		return errors.New("other containers still run")
 	}
-	for _, s := range of.Sidecars {
-		if was.Spec.NodeName != "virtual" && !s.Ignored && !of.Ended(s.Status) {
+	for _, s := range state.Sidecars {
+		if before.Spec.NodeName != "virtual" && !s.Ignored && !state.Ended(s.Status) {
 			return fmt.Errorf("the exit code of %s matters", s.Container.Name)
 		}
 	}
@@ -185,10 +185,10 @@ func stories() []sim.Scenario {
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "virtual", Labels: map[string]string{"type": "virtual-kubelet"}}})
 	}
 	return []sim.Scenario{
-		{Name: "the daemon stops what its exit code counts of, and the pod fails by it", Objects: nodes(job("a", "real", []string{mark}))},
+		{Name: "the daemon stops a sidecar whose exit code counts, and the pod fails", Objects: nodes(job("a", "real", []string{mark}))},
 		{Name: "a pod succeeds by its application", Objects: nodes(job("a", "real", []string{mark, ignore}), job("b", "real", []string{mark, ignore}))},
 		{Name: "a pod fails by its application", Objects: nodes(failing)},
-		{Name: "what is ignored ends last", Objects: nodes(job("a", "real", []string{mark}, []string{mark, ignore}))},
+		{Name: "sidecars with an ignored exit code end last", Objects: nodes(job("a", "real", []string{mark}, []string{mark, ignore}))},
 		{Name: "an image that ends", Objects: nodes(job("a", "virtual", []string{mark, image}, []string{image}))},
 		{Name: "an image for a node that is not virtual", Objects: nodes(job("a", "real", []string{image}))},
 		{Name: "a pod is deleted midway", Objects: nodes(job("a", "real", []string{mark, ignore})), Edits: []sim.Edit{

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,16 +26,12 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	notes "github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/gather"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=workloadspreads,verbs=get;list;watch
@@ -53,44 +47,36 @@ import (
 
 // Options tune the controller.
 type Options struct {
-	// Workers is how many WorkloadSpreads are reconciled at once; 0 means 3.
-	Workers int
-	// ExpectationTimeout is how long to wait for the cache to show our writes; 0 means expect.DefaultTimeout.
-	ExpectationTimeout time.Duration
-	// Clock is required.
-	Clock clock.Clock
-	// Namespace is the manager's own, which has the ConfigMap of further kinds.
+	control.Options
+
+	// Namespace is the manager's own namespace, which has the ConfigMap that lists further kinds.
 	Namespace string
-	// Opening tells whether pods of a namespace are sent to the pod webhook. Required.
-	Opening podstep.Opening
+	// Opening reports whether pods in a namespace are sent to the pod webhook. Required.
+	Opening podwebhook.Opening
 	// Versions are the kinds whose pods are counted by version.
 	Versions Versions
 }
 
 // Reconciler reconciles WorkloadSpreads.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads from the apiserver.
-	Client client.Client
-	Live   client.Reader
-	// Clock is the clock.
-	Clock clock.PassiveClock
-	// Expect holds what the cache must show.
-	Expect *expect.Store
-	// Events sends events.
-	Events notes.Recorder
+	*control.Controller
+
 	// Namespace, Opening and Versions are as in Options.
 	Namespace string
-	Opening   podstep.Opening
+	Opening   podwebhook.Opening
 	Versions  Versions
-	// Watched reports whether the cache has a kind that is in the white list; nil: it has all.
+	// Watched reports whether the cache has a kind from the whitelist. Nil means that it has all of them.
 	Watched func(schema.GroupVersionKind) bool
 
-	pending  gather.Events
-	throttle report.Throttle
-	// begun has the UIDs of WorkloadSpreads, by their names, that this process has reconciled.
-	begun sync.Map
-	// unseen has what observed.unseen was, by the names of WorkloadSpreads.
-	unseen sync.Map
+	memory control.Memory[known]
+}
+
+// known is what this process knows about a WorkloadSpread.
+type known struct {
+	// begun means that this process has reconciled it.
+	begun bool
+	// unseen is what observed.unseen was.
+	unseen map[string]time.Time
 }
 
 // Setup adds the controller to mgr.
@@ -107,15 +93,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	more := scaletarget.NewWatcher(mgr.GetCache(), o.Namespace, scaletarget.KeyWorkloadSpread, o.Clock)
 	more.Changed, more.Events = workloadChanged, make(chan event.GenericEvent)
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock,
-		Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
-		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))), Namespace: o.Namespace, Opening: o.Opening,
+		Controller: control.New(mgr, kind, fieldOwner, o.Options), Namespace: o.Namespace, Opening: o.Opening,
 		Versions: o.Versions, Watched: more.Watched,
 	}
-	changed := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return workloadChanged(e.ObjectOld, e.ObjectNew) }})
+	changed := control.Updates(workloadChanged)
 	workload := handler.EnqueueRequestsFromMapFunc(r.forWorkload)
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(kind)).
+	err := control.NewBuilder(mgr, kind, o.Workers).
 		For(&appsv1beta1.WorkloadSpread{}).
 		Watches(&appsv1beta1.WorkloadSpread{}, handler.EnqueueRequestsFromMapFunc(r.forTarget),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})).
@@ -126,15 +109,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		WatchesMetadata(sets, workload, changed).
 		WatchesMetadata(jobs, workload, changed).
 		Watches(&corev1.Pod{}, r.podHandler(),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return podChanged(e.ObjectOld, e.ObjectNew) }})).
+			control.Updates(podChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.forNode),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 				return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
 			}})).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.all)).
-		WatchesRawSource(source.Channel(o.Opening.Changes(), handler.EnqueueRequestsFromMapFunc(r.all))).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.forAll)).
+		WatchesRawSource(source.Channel(o.Opening.Changes(), handler.EnqueueRequestsFromMapFunc(r.forAll))).
 		WatchesRawSource(source.Channel(more.Events, workload)).
-		WithOptions(podcontrol.Queue(o.Workers)).
 		Complete(r)
 	if err = errors.Join(err, mgr.Add(more)); err != nil {
 		return fmt.Errorf("set up controller of %s: %w", kind, err)
@@ -142,106 +124,95 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Reconcile takes the next step for one WorkloadSpread. Pods are changed only when the status that has them is written.
+// Reconcile takes the next step for one WorkloadSpread. Pods are changed only after the status that counts them is written.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
-		if errors.Is(err, expect.ErrGone) {
-			r.throttle.Forget(req.NamespacedName)
-			r.pending.Forget(req.NamespacedName)
-		}
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
+		return r.NotPlanned(ctx, measure, req, began, err)
 	}
 	now := r.Clock.Now()
 	p := plan(o, now)
-	planned := r.Clock.Now()
-	measure.PlanSeconds.Observe(planned.Sub(now).Seconds())
-	r.pending.Took(req.NamespacedName, planned.Sub(began), planned)
+	r.Planned(measure, req, began, now)
 	count(p)
 	s, events := status(o, p, now)
-	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
 	mayWait := equality.Semantic.DeepEqual(roomOf(&o.ws.Status), roomOf(&s))
-	write, later := r.throttle.Due(req.NamespacedName, !equality.Semantic.DeepEqual(o.ws.Status, s), mayWait, now)
-	if !write {
-		s = o.ws.Status
-	}
-	wrote, err := w.Write(ctx, o.ws, o.ws.Status, s, events)
-	if wrote {
-		r.throttle.Wrote(req.NamespacedName, now)
-	}
-	recheck := report.Sooner(p.recheck, later)
+	outcome := control.Outcome{Object: o.ws, Was: o.ws.Status, Is: s, MayWait: mayWait, Events: events}
+	wrote, later, err := r.Write(ctx, outcome)
+	outcome.Recheck = timing.Sooner(p.recheck, later)
 	if err != nil || !wrote && !mayWait { // If somebody else has written the status, an event is on the way.
-		return w.Result(o.ws, recheck, err)
+		return r.Result(outcome, err)
 	}
 	a := r.apply(ctx, o, p)
-	for _, e := range done(a) {
+	for _, e := range doneEvents(a) {
 		r.Events.Record(o.ws, e)
 	}
 	switch {
 	case a.more:
-		recheck = time.Millisecond
-	case a.skipped: // What has changed of a pod may be nothing that matters here.
-		recheck = report.Sooner(recheck, podcontrol.RetrySkipped)
+		outcome.Recheck = time.Millisecond
+	case a.skipped: // The update of the pod that caused the conflict might not enqueue this WorkloadSpread.
+		outcome.Recheck = timing.Sooner(outcome.Recheck, control.RetrySkipped)
 	}
-	return w.Result(o.ws, recheck, a.err)
+	return r.Result(outcome, a.err)
 }
 
-// workloadChanged reports whether an update of a workload matters: of its status only the revision does.
-func workloadChanged(was, is client.Object) bool {
-	return was.GetGeneration() != is.GetGeneration() || (was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil) ||
-		was.GetUID() != is.GetUID() || newest(was, nil) != newest(is, nil) || !maps.Equal(was.GetAnnotations(), is.GetAnnotations())
+// workloadChanged reports whether an update of a workload matters: of its status, only the revision does.
+func workloadChanged(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration() || (before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
+		before.GetUID() != after.GetUID() || newestVersion(before, nil) != newestVersion(after, nil) ||
+		!maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
 
 // podChanged reports whether an update of a pod matters: it takes or leaves a place, belongs to another version or subset, got a node,
 // or can't be scheduled.
 func podChanged(before, after client.Object) bool {
-	was, wasPod := before.(*corev1.Pod)
-	is, isPod := after.(*corev1.Pod)
+	oldPod, wasPod := before.(*corev1.Pod)
+	newPod, isPod := after.(*corev1.Pod)
 	if !wasPod || !isPod {
 		return true
 	}
-	return podpatch.Active(was) != podpatch.Active(is) || was.UID != is.UID || !maps.Equal(was.Labels, is.Labels) || was.Spec.NodeName != is.Spec.NodeName ||
-		was.Annotations[keys.MatchedWorkloadSpread] != is.Annotations[keys.MatchedWorkloadSpread] ||
-		was.Annotations[keys.PodDeletionCost] != is.Annotations[keys.PodDeletionCost] ||
-		!equality.Semantic.DeepEqual(podpatch.Find(was, corev1.PodScheduled), podpatch.Find(is, corev1.PodScheduled))
+	return podpatch.Active(oldPod) != podpatch.Active(newPod) || oldPod.UID != newPod.UID ||
+		!maps.Equal(oldPod.Labels, newPod.Labels) || oldPod.Spec.NodeName != newPod.Spec.NodeName ||
+		oldPod.Annotations[keys.MatchedWorkloadSpread] != newPod.Annotations[keys.MatchedWorkloadSpread] ||
+		oldPod.Annotations[keys.PodDeletionCost] != newPod.Annotations[keys.PodDeletionCost] ||
+		!equality.Semantic.DeepEqual(podpatch.Find(oldPod, corev1.PodScheduled), podpatch.Find(newPod, corev1.PodScheduled))
 }
 
-// leaves reports whether a pod, as it was and is, leaves its place.
-func leaves(before, after any) bool {
-	was, wasPod := before.(*corev1.Pod)
-	is, isPod := after.(*corev1.Pod)
-	return wasPod && isPod && podpatch.Active(was) && !podpatch.Active(is)
+// leavesPlace reports whether an update makes a pod leave its place.
+func leavesPlace(before, after any) bool {
+	oldPod, wasPod := before.(*corev1.Pod)
+	current, isPod := after.(*corev1.Pod)
+	return wasPod && isPod && podpatch.Active(oldPod) && !podpatch.Active(current)
 }
 
-// forTarget returns all with the target of one, that is new or gone: only the oldest counts.
+// forTarget returns the WorkloadSpreads with the same target as one that is new or gone: only the oldest counts.
 func (r *Reconciler) forTarget(ctx context.Context, o client.Object) []ctrl.Request {
 	ws, ok := o.(*appsv1beta1.WorkloadSpread)
 	if !ok {
 		return nil
 	}
-	return r.having(ctx, scaletarget.SpreadTarget(ws))
+	return r.requestsFor(ctx, scaletarget.SpreadTarget(ws))
 }
 
-// forWorkload returns those that have a workload, or a controller of it, as target.
+// forWorkload returns the WorkloadSpreads with a workload, or a controller of it, as their target.
 func (r *Reconciler) forWorkload(ctx context.Context, w client.Object) []ctrl.Request {
 	gvk, err := r.Client.GroupVersionKindFor(w)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not tell the kind of a workload")
+		ctrl.LoggerFrom(ctx).Error(err, "Could not determine the kind of a workload")
 		return nil
 	}
 	own := scaletarget.Ref{Kind: gvk, NamespacedName: client.ObjectKeyFromObject(w)}
-	return append(r.having(ctx, own), r.forControllers(ctx, w)...)
+	return append(r.requestsFor(ctx, own), r.forControllers(ctx, w)...)
 }
 
-// podHandler enqueues those that forPod returns. Events of pods that leave a place don't wait, since the next pod waits for the place.
+// podHandler enqueues the WorkloadSpreads that forPod returns. Events of pods that leave a place don't wait, since the next pod waits for the place.
 func (r *Reconciler) podHandler() handler.EventHandler {
 	now := handler.EnqueueRequestsFromMapFunc(r.forPod)
-	gathered := r.pending.Handler(now, r.Clock)
+	gathered := r.Gather(now)
 	return handler.Funcs{
 		CreateFunc: gathered.Create,
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
-			if leaves(e.ObjectOld, e.ObjectNew) {
+			if leavesPlace(e.ObjectOld, e.ObjectNew) {
 				now.Update(ctx, e, q)
 				return
 			}
@@ -251,7 +222,7 @@ func (r *Reconciler) podHandler() handler.EventHandler {
 	}
 }
 
-// forPod returns those that have a controller of the pod as target.
+// forPod returns the WorkloadSpreads with a controller of the pod as their target.
 func (r *Reconciler) forPod(ctx context.Context, pod client.Object) []ctrl.Request {
 	return r.forControllers(ctx, pod)
 }
@@ -263,19 +234,19 @@ func (r *Reconciler) forControllers(ctx context.Context, o client.Object) []ctrl
 	}
 	out := make([]ctrl.Request, 0, len(chain))
 	for _, ref := range chain {
-		out = append(out, r.having(ctx, ref)...)
+		out = append(out, r.requestsFor(ctx, ref)...)
 	}
 	return out
 }
 
-// readable reports whether a read of a kind from the cache does not wait.
+// readable reports whether a read of a kind from the cache doesn't block.
 func (r *Reconciler) readable(kind schema.GroupVersionKind) bool {
 	g := kind.GroupKind()
-	return cached(g) || r.Watched != nil && r.Watched(kind)
+	return alwaysCached(g) || r.Watched != nil && r.Watched(kind)
 }
 
-// having returns requests for those with a target.
-func (r *Reconciler) having(ctx context.Context, ref scaletarget.Ref) []ctrl.Request {
+// requestsFor returns requests for the WorkloadSpreads with a target.
+func (r *Reconciler) requestsFor(ctx context.Context, ref scaletarget.Ref) []ctrl.Request {
 	all, err := scaletarget.Spreads(ctx, r.Client, ref)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Could not list the objects of an event", "kind", kind)
@@ -288,7 +259,7 @@ func (r *Reconciler) having(ctx context.Context, ref scaletarget.Ref) []ctrl.Req
 	return out
 }
 
-// forNode returns those whose pods on a node have no subset.
+// forNode returns the WorkloadSpreads that have pods without a subset on a node.
 func (r *Reconciler) forNode(ctx context.Context, node client.Object) []ctrl.Request {
 	var pods corev1.PodList
 	err := r.Client.List(ctx, &pods, client.MatchingFields{ownership.NodeIndex: node.GetName()}, client.UnsafeDisableDeepCopy)
@@ -306,7 +277,7 @@ func (r *Reconciler) forNode(ctx context.Context, node client.Object) []ctrl.Req
 	return slices.Compact(out)
 }
 
-// all returns all of them.
-func (r *Reconciler) all(ctx context.Context, _ client.Object) []ctrl.Request {
+// forAll returns requests for all WorkloadSpreads.
+func (r *Reconciler) forAll(ctx context.Context, _ client.Object) []ctrl.Request {
 	return ownership.RequestsFor(ctx, r.Client, &appsv1beta1.WorkloadSpreadList{}, "", func(*appsv1beta1.WorkloadSpread) bool { return true })
 }

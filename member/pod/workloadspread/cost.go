@@ -10,7 +10,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // A workload that scales in deletes all surplus pods at once, before anyone could write new costs. So the costs must be right in advance for
@@ -24,14 +24,15 @@ const (
 	ranked = 1_000_000
 )
 
-// costed reports whether the controller of a pod reads keys.PodDeletionCost. CloneSets and ReplicaSets do, whatever owns the ReplicaSet.
-func costed(pod metav1.Object) bool {
+// usesDeletionCost reports whether the controller of a pod reads keys.PodDeletionCost. CloneSets and ReplicaSets do, whatever owns the
+// ReplicaSet.
+func usesDeletionCost(pod metav1.Object) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return false
 	}
-	of := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
-	return of == replicaSet() || of == cloneSet()
+	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+	return kind == replicaSet() || kind == cloneSet()
 }
 
 // costOf returns the keys.PodDeletionCost of a pod. The first subset shrinks last, and surplus pods go before all others. For pods of an old
@@ -53,14 +54,14 @@ func costOfNone(subsets int) string { return strconv.Itoa(-step100 * (subsets + 
 // costOfNew returns the cost of a pod that has just got a place in a subset. It predicts the controller's result from the status, so that the
 // controller rarely has to write another cost.
 func costOfNew(ws *appsv1beta1.WorkloadSpread, version string, subset int, total int32, id string) string {
-	if !percentages(ws) {
+	if !anyPercentage(ws) {
 		return costOf(subset, len(ws.Spec.Subsets), true, false)
 	}
 	taken, counted := make([]int, len(ws.Spec.Subsets)), false
 	for i := range taken {
 		if st := statusOf(ws.Status.VersionedSubsetStatuses[version], ws.Spec.Subsets[i].Name); st != nil {
 			_, has := st.CreatingPods[id]
-			taken[i], counted = int(takenIn(st)), counted || has
+			taken[i], counted = int(takenPlaces(st)), counted || has
 		}
 	}
 	if !counted {
@@ -73,7 +74,7 @@ func costOfNew(ws *appsv1beta1.WorkloadSpread, version string, subset int, total
 // come.
 func costsOf(ws *appsv1beta1.WorkloadSpread, pods []int, total int32) [][]string {
 	n, left := 0, slices.Clone(pods)
-	for i, wanted := range fill(ws, total) {
+	for i, wanted := range fillSubsets(ws, total) {
 		left[i] = max(left[i], wanted)
 		n += left[i]
 	}
@@ -95,7 +96,7 @@ func shrunkNext(ws *appsv1beta1.WorkloadSpread, pods []int, n int) int {
 	for ahead := 1; ahead <= min(len(pods), n); ahead++ {
 		over, last := 0, -1
 		for i := range pods {
-			if most := limit(&ws.Spec.Subsets[i], number(n-ahead)); most != unlimited && pods[i] > int(most) {
+			if most := limit(&ws.Spec.Subsets[i], toInt32(n-ahead)); most != unlimited && pods[i] > int(most) {
 				over, last = over+pods[i]-int(most), i
 			}
 		}
@@ -110,8 +111,8 @@ func shrunkNext(ws *appsv1beta1.WorkloadSpread, pods []int, n int) int {
 	return last
 }
 
-// fill returns how many pods go to each subset if the workload has that many replicas.
-func fill(ws *appsv1beta1.WorkloadSpread, total int32) []int {
+// fillSubsets returns how many pods go to each subset if the workload has that many replicas.
+func fillSubsets(ws *appsv1beta1.WorkloadSpread, total int32) []int {
 	out, left := make([]int, len(ws.Spec.Subsets)), max(total, 0)
 	for i := range out {
 		n := left
@@ -123,14 +124,14 @@ func fill(ws *appsv1beta1.WorkloadSpread, total int32) []int {
 	return out
 }
 
-// price sets the deletion costs of all pods.
-func (p *planned) price(o observed) {
+// setCosts sets the deletion costs of all pods.
+func (p *planned) setCosts(o observed) {
 	write := make(map[*corev1.Pod]int, len(p.patches))
 	for i := range p.patches {
 		write[p.patches[i].pod] = i
 	}
 	set := func(pod *corev1.Pod, cost string) {
-		if !costed(pod) || pod.Annotations[keys.PodDeletionCost] == cost {
+		if !usesDeletionCost(pod) || pod.Annotations[keys.PodDeletionCost] == cost {
 			return
 		}
 		i, ok := write[pod]
@@ -141,44 +142,45 @@ func (p *planned) price(o observed) {
 		p.patches[i].annotations[keys.PodDeletionCost] = cost
 	}
 	n := len(o.ws.Spec.Subsets)
-	for version, of := range p.subsets {
+	for version, podsBySubset := range p.subsets {
 		latest := o.newest == "" || version == o.newest || version == versionIgnored
-		if latest && percentages(o.ws) {
-			p.rank(o, of, set)
+		if latest && anyPercentage(o.ws) {
+			p.rankCosts(o, podsBySubset, set)
 		} else {
 			for i := range o.ws.Spec.Subsets {
 				most := limit(&o.ws.Spec.Subsets[i], o.total)
-				for rank, pod := range slices.SortedStableFunc(slices.Values(of[i]), worth) {
+				for rank, pod := range slices.SortedStableFunc(slices.Values(podsBySubset[i]), compareForDeletion) {
 					set(pod, costOf(i, n, latest, most != unlimited && rank >= int(most)))
 				}
 			}
 		}
-		for _, pod := range of[n] {
+		for _, pod := range podsBySubset[n] {
 			set(pod, costOfNone(n))
 		}
 	}
 }
 
-// rank sets the costs of one version's pods if limits are percentages. Workloads delete pods that aren't ready first, whatever their cost, so
-// these get the lowest costs of their subset. Other pods keep their costs where possible.
-func (p *planned) rank(o observed, of [][]*corev1.Pod, set func(*corev1.Pod, string)) {
+// rankCosts sets the costs of one version's pods if limits are percentages. Workloads delete pods that aren't ready first, whatever their
+// cost, so these get the lowest costs of their subset. Other pods keep their costs where possible.
+func (p *planned) rankCosts(o observed, podsBySubset [][]*corev1.Pod, set func(*corev1.Pod, string)) {
 	counts := make([]int, len(o.ws.Spec.Subsets))
 	for i := range counts {
-		counts[i] = len(of[i])
+		counts[i] = len(podsBySubset[i])
 	}
 	for i, costs := range costsOf(o.ws, counts, o.total) {
-		pods := slices.SortedStableFunc(slices.Values(of[i]), worth)
+		pods := slices.SortedStableFunc(slices.Values(podsBySubset[i]), compareForDeletion)
 		ready := 0
 		for ready < len(pods) && podpatch.Ready(pods[ready]) {
 			ready++
 		}
-		share(pods[:ready], costs[:ready], set)
-		share(pods[ready:], costs[ready:len(pods)], set)
+		reuseCosts(pods[:ready], costs[:ready], set)
+		reuseCosts(pods[ready:], costs[ready:len(pods)], set)
 	}
 }
 
-// share gives each pod one of the costs, of which there are as many as pods: its current cost if possible, otherwise the highest unused one.
-func share(pods []*corev1.Pod, costs []string, set func(*corev1.Pod, string)) {
+// reuseCosts gives each pod one of the costs, of which there are as many as pods: its current cost if possible, otherwise the highest unused
+// one.
+func reuseCosts(pods []*corev1.Pod, costs []string, set func(*corev1.Pod, string)) {
 	free := make(map[string]bool, len(costs))
 	for _, cost := range costs {
 		free[cost] = true

@@ -20,8 +20,8 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // thirds returns the WorkloadSpread in testdata/percentages.yaml.
@@ -49,12 +49,12 @@ func division(ws *appsv1beta1.WorkloadSpread, pods []*corev1.Pod) []int {
 
 // filled creates the pods of a workload with that many replicas, one after the other.
 func filled(ws *appsv1beta1.WorkloadSpread, total int32) observed {
-	o := seen(ws)
+	o := observedFor(ws)
 	o.total, o.target = total, cloneSetOf(total)
 	for n := range int(total) {
 		p := plan(o, noon)
 		o.ws.Status, _ = status(o, p, noon)
-		i := choose(o.ws, versionIgnored, total)
+		i := chooseSubset(o.ws, versionIgnored, total)
 		o.pods = append(o.pods, stored(fmt.Sprintf("%03d", n), ws.Spec.Subsets[i].Name))
 	}
 	return o
@@ -77,8 +77,8 @@ func owned(group, kind string) func(*corev1.Pod) {
 // scaleIn deletes the pods with the lowest cost until n are left.
 func scaleIn(o *observed, n int) {
 	slices.SortStableFunc(o.pods, func(a, b *corev1.Pod) int {
-		of := func(p *corev1.Pod) int { n, _ := strconv.Atoi(p.Annotations[keys.PodDeletionCost]); return n }
-		return cmp.Compare(of(b), of(a))
+		deletionCost := func(p *corev1.Pod) int { n, _ := strconv.Atoi(p.Annotations[keys.PodDeletionCost]); return n }
+		return cmp.Compare(deletionCost(b), deletionCost(a))
 	})
 	o.pods = o.pods[:n]
 }
@@ -94,7 +94,7 @@ func TestScaleInLeavesTheSharesOfFewerReplicas(t *testing.T) {
 		scaleIn(&o, 3)
 		require.Equal(t, []int{2, 1, 0}, division(o.ws, o.pods))
 		o.total = 3
-		require.Zero(t, price(o), "the costs of those left are right")
+		require.Zero(t, price(o), "the costs of the remaining pods are right")
 	})
 	var tenths []appsv1beta1.WorkloadSpreadSubset
 	for i := range 10 {
@@ -110,9 +110,9 @@ func TestScaleInLeavesTheSharesOfFewerReplicas(t *testing.T) {
 		{"percentages", []appsv1beta1.WorkloadSpreadSubset{subset("a", "34%"), subset("b", "33%"), subset("c", "33%")}, true},
 		{"percentages, the last one has no limit", []appsv1beta1.WorkloadSpreadSubset{subset("a", "30%"), subset("b", "20%"), subset("c", unlimited)}, false},
 		{"numbers", []appsv1beta1.WorkloadSpreadSubset{subset("a", 3), subset("b", 5), subset("c", unlimited)}, true},
-		{"numbers and percentages, as in objects that are older", []appsv1beta1.WorkloadSpreadSubset{subset("a", 3), subset("b", "50%"), subset("c", unlimited)}, true},
+		{"numbers and percentages, as in older objects", []appsv1beta1.WorkloadSpreadSubset{subset("a", 3), subset("b", "50%"), subset("c", unlimited)}, true},
 		{"halves", []appsv1beta1.WorkloadSpreadSubset{subset("a", "50%"), subset("b", "50%")}, true},
-		{"nothing in the first", []appsv1beta1.WorkloadSpreadSubset{subset("a", "0%"), subset("b", "60%"), subset("c", "40%")}, true},
+		{"no pod in the first subset", []appsv1beta1.WorkloadSpreadSubset{subset("a", "0%"), subset("b", "60%"), subset("c", "40%")}, true},
 		{"ten tenths", tenths, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestScaleInLeavesTheSharesOfFewerReplicas(t *testing.T) {
 					got := division(o.ws, o.pods)
 					require.LessOrEqual(t, over(), max(before-int(from-to), 0), "%d to %d: %v: each deletion is one from a subset with too many", from, to, got)
 					if tc.alike {
-						require.Equal(t, fill(o.ws, to), got, "%d to %d", from, to)
+						require.Equal(t, fillSubsets(o.ws, to), got, "%d to %d", from, to)
 					}
 				}
 			}
@@ -149,7 +149,7 @@ func TestCostsAreForWorkloadsThatReadThem(t *testing.T) {
 		{"apps/v1", "StatefulSet"}: false, {ours, "StatefulSet"}: false, {"batch/v1", "Job"}: false, {"game.kruise.io/v1", "GameServer"}: false,
 	} {
 		for _, most := range []any{5, "50%"} {
-			o := seen(spreading("argoproj.io/v1alpha1", "Rollout", subset("a", most), subset("b", unlimited)), stored("1", "a", owned(owner[0], owner[1])))
+			o := observedFor(spreading("argoproj.io/v1alpha1", "Rollout", subset("a", most), subset("b", unlimited)), stored("1", "a", owned(owner[0], owner[1])))
 			o.listed = []scaletarget.Listed{{Kind: schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}}}
 			require.Equal(t, reads, price(o) > 0, "%s %s", owner[1], most)
 		}
@@ -165,7 +165,7 @@ func TestPodsThatAreNotReadyHaveTheLowestCostsOfTheirSubset(t *testing.T) {
 	price(o)
 	require.Zero(t, price(o))
 	o.pods[0].Status.Conditions = nil
-	require.Equal(t, 2, price(o), "it and one other pod change places")
+	require.Equal(t, 2, price(o), "the pod and another one swap costs")
 	for _, pod := range o.pods[1:4] { // Pods of the first subset.
 		require.Greater(t, pod.Annotations[keys.PodDeletionCost], o.pods[0].Annotations[keys.PodDeletionCost])
 	}
@@ -174,7 +174,7 @@ func TestPodsThatAreNotReadyHaveTheLowestCostsOfTheirSubset(t *testing.T) {
 // The webhook predicts the controller's cost, so that the controller need not write to each new pod.
 func TestNewPodsGetTheCostThatTheControllerGives(t *testing.T) {
 	t.Parallel()
-	o := seen(thirds(t))
+	o := observedFor(thirds(t))
 	o.total, o.target = 9, cloneSetOf(9)
 	c := store(t, o.ws, o.target)
 	s := spreaderOf(c, c)
@@ -183,7 +183,7 @@ func TestNewPodsGetTheCostThatTheControllerGives(t *testing.T) {
 		pod.Name = strconv.Itoa(n)
 		f, err := s.observe(t.Context(), c, pod)
 		require.NoError(t, err)
-		require.NoError(t, f.(podstep.Reserver).Reserve(t.Context(), pod))
+		require.NoError(t, f.(podwebhook.Reserver).Reserve(t.Context(), pod))
 		f.Change(pod)
 		o.pods = append(o.pods, pod)
 		require.Zero(t, price(o))
@@ -228,7 +228,7 @@ func TestAHigherPercentageCountsAtOnce(t *testing.T) {
 				pod := newPodOf(group, tc.kind, "web", tc.target.GetUID())
 				f, err := s.observe(t.Context(), cache, pod)
 				require.NoError(t, err)
-				require.NoError(t, f.(podstep.Reserver).Reserve(t.Context(), pod))
+				require.NoError(t, f.(podwebhook.Reserver).Reserve(t.Context(), pod))
 				f.Change(pod)
 				m, _ := matchedOf(pod)
 				got[m.Subset]++

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // unlimited is the number of pods for "no limit", as in missingReplicas.
@@ -25,32 +25,32 @@ func limit(s *appsv1beta1.WorkloadSpreadSubset, total int32) int32 {
 	if err != nil {
 		return 0
 	}
-	return number(max(n, 0))
+	return toInt32(max(n, 0))
 }
 
-// number converts a count for the status.
-func number(n int) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec // It fits.
+// toInt32 converts a count for the status.
+func toInt32(n int) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec // It fits.
 
-// percent reports whether the limit of a subset depends on the replicas of the workload.
-func percent(s appsv1beta1.WorkloadSpreadSubset) bool {
+// hasPercentage reports whether the limit of a subset depends on the replicas of the workload.
+func hasPercentage(s appsv1beta1.WorkloadSpreadSubset) bool {
 	return s.MaxReplicas != nil && s.MaxReplicas.Type == intstr.String
 }
 
-// percentages reports whether the limit of any subset does.
-func percentages(ws *appsv1beta1.WorkloadSpread) bool {
-	return slices.ContainsFunc(ws.Spec.Subsets, percent)
+// anyPercentage reports whether the limit of any subset depends on the replicas of the workload.
+func anyPercentage(ws *appsv1beta1.WorkloadSpread) bool {
+	return slices.ContainsFunc(ws.Spec.Subsets, hasPercentage)
 }
 
 // totalUnknown means that the apiserver has to be asked for the number of replicas.
 const totalUnknown = -1
 
-// takenIn returns how many places of a subset are taken.
-func takenIn(st *appsv1beta1.WorkloadSpreadSubsetStatus) int32 {
-	return st.Replicas + number(len(st.CreatingPods))
+// takenPlaces returns how many places of a subset are taken.
+func takenPlaces(st *appsv1beta1.WorkloadSpreadSubsetStatus) int32 {
+	return st.Replicas + toInt32(len(st.CreatingPods))
 }
 
-// fixed reports whether there is nothing to count because all pods go to the only subset.
-func fixed(ws *appsv1beta1.WorkloadSpread) bool {
+// takesAllPods reports whether there is nothing to count because all pods go to the only subset.
+func takesAllPods(ws *appsv1beta1.WorkloadSpread) bool {
 	return len(ws.Spec.Subsets) == 1 && ws.Spec.Subsets[0].MaxReplicas == nil
 }
 
@@ -88,25 +88,25 @@ func room(s *appsv1beta1.WorkloadSpreadSubset, all []appsv1beta1.WorkloadSpreadS
 	switch {
 	case st == nil || st.MissingReplicas == unlimited:
 		return 0
-	case percent(*s) && total == totalUnknown:
+	case hasPercentage(*s) && total == totalUnknown:
 		return st.MissingReplicas
-	case percent(*s):
-		return max(limit(s, total)-takenIn(st), 0)
+	case hasPercentage(*s):
+		return max(limit(s, total)-takenPlaces(st), 0)
 	}
-	return min(st.MissingReplicas, max(limit(s, total)-takenIn(st), 0))
+	return min(st.MissingReplicas, max(limit(s, total)-takenPlaces(st), 0))
 }
 
-// choose returns the first subset with room for a pod of a version, or -1.
-func choose(ws *appsv1beta1.WorkloadSpread, version string, total int32) int {
+// chooseSubset returns the first subset with room for a pod of a version, or -1.
+func chooseSubset(ws *appsv1beta1.WorkloadSpread, version string, total int32) int {
 	all := ws.Status.VersionedSubsetStatuses[version]
 	return slices.IndexFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool {
 		return room(&s, all, total) != 0 && schedulable(ws, s.Name)
 	})
 }
 
-// take chooses a subset. If places in the subset are counted, it records the place of the pod with that id in the status.
-func take(ws *appsv1beta1.WorkloadSpread, version, id string, total int32, now time.Time) (subset int, changed bool) {
-	subset = choose(ws, version, total)
+// takePlace chooses a subset. If places in the subset are counted, it records the place of the pod with that id in the status.
+func takePlace(ws *appsv1beta1.WorkloadSpread, version, id string, total int32, now time.Time) (subset int, changed bool) {
+	subset = chooseSubset(ws, version, total)
 	if subset < 0 || ws.Spec.Subsets[subset].MaxReplicas == nil {
 		return subset, false
 	}
@@ -131,9 +131,9 @@ func take(ws *appsv1beta1.WorkloadSpread, version, id string, total int32, now t
 	return subset, true
 }
 
-// byRank returns the subset of a pod that has rank pods before it. Subsets fill up in order, each up to its limit. It returns -1 if no subset
-// has room.
-func byRank(ws *appsv1beta1.WorkloadSpread, rank int64) int {
+// subsetByRank returns the subset of a pod that has rank pods before it. Subsets fill up in order, each up to its limit. It returns -1 if no
+// subset has room.
+func subsetByRank(ws *appsv1beta1.WorkloadSpread, rank int64) int {
 	var before int64
 	for i := range ws.Spec.Subsets {
 		s := &ws.Spec.Subsets[i]

@@ -14,6 +14,6 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	webhooktest.Examples(t, examples, "workloadspread", []string{"unknown-overflow", "bad-toleration"}, func(t *testing.T, text []byte) ([]string, error) {
 		t.Helper()
-		return hook(store(t)).ValidateCreate(t.Context(), webhooktest.Read(t, text, appsv1alpha1.WorkloadSpreadToHub))
+		return newWebhook(store(t)).ValidateCreate(t.Context(), webhooktest.Read(t, text, appsv1alpha1.WorkloadSpreadToHub))
 	})
 }

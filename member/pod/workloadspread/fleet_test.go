@@ -23,13 +23,13 @@ func TestClustersNeedAHub(t *testing.T) {
 	}{
 		{"a cluster", false, []appsv1beta1.WorkloadSpreadSubset{subset("a", 1, east)}, "spec.subsets[0].cluster: Forbidden: only a hub places subsets"},
 		{"a selector", false, []appsv1beta1.WorkloadSpreadSubset{subset("a", 1, any)}, "spec.subsets[0].clusterSelector: Forbidden: only a hub places subsets"},
-		{"both on a hub", true, []appsv1beta1.WorkloadSpreadSubset{subset("a", 1, east, any)}, "a subset has either cluster or clusterSelector"},
+		{"cluster and clusterSelector on a hub", true, []appsv1beta1.WorkloadSpreadSubset{subset("a", 1, east, any)}, "a subset has either cluster or clusterSelector"},
 		{"only some on a hub", true, []appsv1beta1.WorkloadSpreadSubset{subset("a", 1, east), subset("b", 1)}, "spec.subsets[1].cluster: Required"},
 		{"one or the other on a hub", true, []appsv1beta1.WorkloadSpreadSubset{subset("a", 1, east), subset("b", 1, any)}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			h := hook(store(t))
+			h := newWebhook(store(t))
 			h.AllowClusters = tt.hub
 			_, err := h.ValidateCreate(t.Context(), spreading(ours, "CloneSet", tt.subsets...))
 			if tt.fault == "" {
@@ -43,19 +43,19 @@ func TestClustersNeedAHub(t *testing.T) {
 
 func TestASliceReportsWhatItsLastSubsetCanNotSchedule(t *testing.T) {
 	t.Parallel()
-	waiting := seen(with(spreading(ours, "CloneSet", subset("a", 1), subset("b", unlimited)), adaptive(60)),
+	waiting := observedFor(with(spreading(ours, "CloneSet", subset("a", 1), subset("b", unlimited)), adaptive(60)),
 		stored("0", "a", stuckSince(noon.Add(-2*time.Minute))),
 		stored("1", "b", stuckSince(noon.Add(-2*time.Minute))), stored("2", "b", stuckSince(noon.Add(-40*time.Second))))
 	p := plan(waiting, noon)
 	s, _ := status(waiting, p, noon)
-	require.Zero(t, s.SubsetStatuses[1].UnschedulableReplicas, "only a hub asks for it")
+	require.Zero(t, s.SubsetStatuses[1].UnschedulableReplicas, "only for a hub")
 
 	waiting.ws.Annotations = map[string]string{keys.FleetRowUID: "row"}
 	p = plan(waiting, noon)
 	s, _ = status(waiting, p, noon)
 	require.EqualValues(t, 1, s.SubsetStatuses[1].UnschedulableReplicas)
-	require.Zero(t, s.SubsetStatuses[0].UnschedulableReplicas, "it goes to the other subset of this cluster")
+	require.Zero(t, s.SubsetStatuses[0].UnschedulableReplicas, "the pod goes to the other subset of this cluster")
 	require.Len(t, p.deletes, 1, "the hub moves the others")
 	require.Equal(t, "0", p.deletes[0].Name)
-	require.Equal(t, 20*time.Second, p.recheck, "when the next one has waited for too long")
+	require.Equal(t, 20*time.Second, p.recheck, "the recheck is when the next pod has waited for too long")
 }

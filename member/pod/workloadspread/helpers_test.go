@@ -18,8 +18,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -54,7 +54,7 @@ func store(tb testing.TB, objects ...client.Object) client.WithWatch {
 	return b.Build()
 }
 
-// openTo is a podstep.Opening that sends the pods of all namespaces except these, which map to the reason.
+// openTo is a podwebhook.Opening that sends the pods of all namespaces except these, which map to the reason.
 type openTo map[string]string
 
 func (o openTo) Sent(namespace string) (bool, string) { return o[namespace] == "", o[namespace] }
@@ -152,8 +152,8 @@ func version(hash string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, keys.PodTemplateHash, hash) }
 }
 
-func cost(is string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, keys.PodDeletionCost, is) }
+func cost(value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, keys.PodDeletionCost, value) }
 }
 
 func stuckSince(at time.Time) func(*corev1.Pod) {

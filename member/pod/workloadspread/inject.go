@@ -11,20 +11,20 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // inject applies a subset's settings to a pod. If it returns an error, which is about the patch, the pod is unchanged.
 func inject(pod *corev1.Pod, s *appsv1beta1.WorkloadSpreadSubset, m matched) error {
 	out := pod.DeepCopy()
 	out.Spec.Tolerations = append(out.Spec.Tolerations, s.Tolerations...)
-	restrict(&out.Spec, s.RequiredNodeSelector)
+	requireTerm(&out.Spec, s.RequiredNodeSelector)
 	if len(s.PreferredNodeSelector) > 0 {
 		n := nodeAffinity(&out.Spec)
 		n.PreferredDuringSchedulingIgnoredDuringExecution = append(n.PreferredDuringSchedulingIgnoredDuringExecution, s.PreferredNodeSelector...)
 	}
 	if s.Patch != nil && len(s.Patch.Raw) > 0 {
-		if err := merge(out, s.Patch.Raw, false); err != nil {
+		if err := mergePatch(out, s.Patch.Raw, false); err != nil {
 			return err
 		}
 	}
@@ -33,9 +33,9 @@ func inject(pod *corev1.Pod, s *appsv1beta1.WorkloadSpreadSubset, m matched) err
 	return nil
 }
 
-// restrict adds a term to each required node selector term. A node has to match only one of the required terms. An empty term matches no
+// requireTerm adds a term to each required node selector term. A node has to match only one of the required terms. An empty term matches no
 // node, and is skipped.
-func restrict(spec *corev1.PodSpec, term *corev1.NodeSelectorTerm) {
+func requireTerm(spec *corev1.PodSpec, term *corev1.NodeSelectorTerm) {
 	if term == nil || len(term.MatchExpressions)+len(term.MatchFields) == 0 {
 		return
 	}
@@ -67,8 +67,8 @@ func nodeAffinity(spec *corev1.PodSpec) *corev1.NodeAffinity {
 	return spec.Affinity.NodeAffinity
 }
 
-// merge applies a strategic merge patch to a pod. With strict, unknown fields are an error.
-func merge(pod *corev1.Pod, patch []byte, strict bool) error {
+// mergePatch applies a strategic merge patch to a pod. With strict, unknown fields are an error.
+func mergePatch(pod *corev1.Pod, patch []byte, strict bool) error {
 	fields, err := podpatch.Merge(pod, patch, corev1.Pod{})
 	if err != nil {
 		return err //nolint:wrapcheck // It says what failed.

@@ -22,13 +22,13 @@ func TestInject(t *testing.T) {
 		fault  string
 	}{
 		{
-			name: "a term is required", subset: subset("a", 1),
+			name: "a required term", subset: subset("a", 1),
 			want: func(p *corev1.Pod) {
 				nodeAffinity(&p.Spec).RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*inZone("a")}}
 			},
 		},
 		{
-			name: "it is added to each term of the pod that matches something", subset: subset("a", 1),
+			name: "a required term is added to each non-empty term of the pod", subset: subset("a", 1),
 			pod: func(p *corev1.Pod) {
 				nodeAffinity(&p.Spec).RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*own.DeepCopy(), {}}}
 			},
@@ -62,7 +62,7 @@ func TestInject(t *testing.T) {
 				p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "ZONE", Value: "a"}}
 			},
 		},
-		{name: "a patch that does not fit", subset: subset("a", 1, patching(`{"spec":{"containers":"none"}}`)), fault: "read the patched pod"},
+		{name: "an invalid patch", subset: subset("a", 1, patching(`{"spec":{"containers":"none"}}`)), fault: "read the patched pod"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -30,9 +30,10 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/admission"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
@@ -76,21 +77,21 @@ func TestInCluster(t *testing.T) {
 		versions := Versions{"deployment", "replicaset"}
 		one, two := newSpreader(own, versions, true, clock.RealClock{}), newSpreader(own, versions, true, clock.RealClock{})
 		entries := &admission.Entries{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: "mutate-workloadspread-" + site, Steps: []podstep.Step{one.step()}, Exempt: []string{own},
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: "mutate-workloadspread-" + site, Steps: []podwebhook.Step{one.step()}, Exempt: []string{own},
 		}
 		require.NoError(t, entries.Setup(t.Context(), mgr))
 		require.NoError(t, one.step().Setup(t.Context(), mgr))
 		require.NoError(t, scaletarget.IndexSpreads(t.Context(), second.GetFieldIndexer()))
-		two.use(second.GetClient(), second.GetAPIReader())
+		two.setClients(second.GetClient(), second.GetAPIReader())
 		require.NoError(t, two.left.follow(t.Context(), second.GetCache()))
 		require.NoError(t, mgr.Add(second))
-		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Namespace: own, Opening: entries, Versions: versions}))
+		require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}, Namespace: own, Opening: entries, Versions: versions}))
 		for _, w := range []struct {
 			cache client.Reader
-			of    *spreader
+			step  *spreader
 		}{{mgr.GetClient(), one}, {second.GetClient(), two}} {
 			lossy.all = append(lossy.all, &admission.Webhook{
-				Cache: w.cache, Steps: []podstep.Step{w.of.step()}, Decoder: webhook.NewDecoder(mgr.GetScheme()), Clock: clock.RealClock{},
+				Cache: w.cache, Steps: []podwebhook.Step{w.step.step()}, Decoder: webhook.NewDecoder(mgr.GetScheme()), Clock: clock.RealClock{},
 			})
 		}
 		require.NoError(t, admit.Handle(mgr, admission.Path, lossy))
@@ -101,17 +102,17 @@ func TestInCluster(t *testing.T) {
 		}))
 	})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"two replicas never exceed maxReplicas": exact,
-		"a Deployment is spread, by version":    spreads,
-		"pods that can't be scheduled move on":  moves,
-		"a patch may change the priority":       prioritizes,
+		"two replicas never exceed maxReplicas": testLimits,
+		"a Deployment is spread by version":     testVersions,
+		"pods that can't be scheduled move on":  testReschedule,
+		"a patch may change the priority":       testPriority,
 		"examples are answered as their lines say": func(t *testing.T, g *fixture) {
 			t.Helper()
 			webhooktest.DryRun(t, g, g.Namespace, examples, "workloadspread")
 		},
 		"answers that are lost give back the places": func(t *testing.T, g *fixture) {
 			t.Helper()
-			lost(t, g, lossy)
+			testLostResponses(t, g, lossy)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +178,7 @@ func (g *fixture) create(t *testing.T, set *appsv1beta1.CloneSet, n int) (refuse
 
 func zoneless(s *appsv1beta1.WorkloadSpreadSubset) { s.RequiredNodeSelector = nil }
 
-func exact(t *testing.T, g *fixture) {
+func testLimits(t *testing.T, g *fixture) {
 	t.Helper()
 	set := g.cloneSet(t, 100)
 	g.spread(t, with(spreading(ours, "CloneSet", subset("a", 30, zoneless), subset("b", 25, zoneless)), func(ws *appsv1beta1.WorkloadSpread) {
@@ -212,7 +213,7 @@ func (g *fixture) deployment(t *testing.T, n int32, image string) {
 	}))
 }
 
-func spreads(t *testing.T, g *fixture) {
+func testVersions(t *testing.T, g *fixture) {
 	t.Helper()
 	g.spreadLater(t, spreading("apps/v1", "Deployment", subset("a", "50%", zoneless, patching(`{"metadata":{"labels":{"subset":"a"}}}`)), subset("b", unlimited, zoneless)))
 	g.deployment(t, 8, "app:1")
@@ -237,30 +238,30 @@ func spreads(t *testing.T, g *fixture) {
 	g.awaitCosts(t, costs)
 	testkit.Change(t, g, d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(4)) })
 	require.Eventually(t, func() bool { n := g.bySubset(t); return n["a"]+n["b"] == 4 }, testenv.Long, testenv.Poll)
-	require.Equal(t, map[string]int{"a": 2, "b": 2}, g.bySubset(t), "the ReplicaSet deletes all surplus pods at once, by the costs that they have")
+	require.Equal(t, map[string]int{"a": 2, "b": 2}, g.bySubset(t), "the ReplicaSet deletes all surplus pods at once, by their current costs")
 }
 
 // awaitCosts waits until all pods are ready and have these costs, by subset.
 func (g *fixture) awaitCosts(t *testing.T, want map[string][]string) {
 	t.Helper()
-	var is map[string][]string
+	var got map[string][]string
 	ok := false
 	defer func() {
 		if !ok {
-			t.Log(is)
+			t.Log(got)
 		}
 	}()
 	require.Eventually(t, func() bool {
-		is = map[string][]string{}
+		got = map[string][]string{}
 		for _, pod := range g.Pods(t) {
 			if m, _ := matchedOf(pod); pod.DeletionTimestamp == nil && podpatch.Ready(pod) {
-				is[m.Subset] = append(is[m.Subset], pod.Annotations[keys.PodDeletionCost])
+				got[m.Subset] = append(got[m.Subset], pod.Annotations[keys.PodDeletionCost])
 			}
 		}
-		for _, costs := range is {
+		for _, costs := range got {
 			slices.Sort(costs)
 		}
-		ok = maps.EqualFunc(want, is, slices.Equal[[]string])
+		ok = maps.EqualFunc(want, got, slices.Equal[[]string])
 		return ok
 	}, testenv.Long, testenv.Poll)
 }
@@ -289,18 +290,18 @@ func (g *fixture) awaitPods(t *testing.T, want map[string]int) {
 		}
 	}()
 	require.Eventually(t, func() bool {
-		is := g.bySubset(t)
+		got := g.bySubset(t)
 		for subset, n := range want {
-			if is[subset] != n {
+			if got[subset] != n {
 				return false
 			}
 		}
-		return len(is) == len(want)
+		return len(got) == len(want)
 	}, testenv.Long, testenv.Poll)
 	ok = true
 }
 
-func moves(t *testing.T, g *fixture) {
+func testReschedule(t *testing.T, g *fixture) {
 	t.Helper()
 	g.spreadLater(t, with(spreading("apps/v1", "Deployment", subset("nowhere", 2), subset("b", unlimited, zoneless)), adaptive(1)))
 	g.deployment(t, 4, "app:1")
@@ -310,7 +311,7 @@ func moves(t *testing.T, g *fixture) {
 	require.Equal(t, ReasonSufficient, ws.Status.SubsetStatuses[1].Conditions[0].Reason)
 }
 
-func prioritizes(t *testing.T, g *fixture) {
+func testPriority(t *testing.T, g *fixture) {
 	t.Helper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "low-" + g.Namespace}, Value: -5, PreemptionPolicy: new(corev1.PreemptNever)}
 	require.NoError(t, g.Create(t.Context(), class))
@@ -324,7 +325,7 @@ func prioritizes(t *testing.T, g *fixture) {
 	}
 }
 
-func lost(t *testing.T, g *fixture, r *replicas) {
+func testLostResponses(t *testing.T, g *fixture, r *replicas) {
 	t.Helper()
 	set := g.cloneSet(t, 100)
 	g.spread(t, spreading(ours, "CloneSet", subset("a", 20, zoneless), subset("b", unlimited, zoneless)))

@@ -16,8 +16,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // kind is the kind's name.
@@ -26,7 +26,7 @@ const kind = "WorkloadSpread"
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=workloadspreads.apps.kruise.io,verbs=get;list;watch;patch
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-workloadspread,mutating=false,groups=apps.kruise.io,resources=workloadspreads,versions=v1beta1,verbs=create;update,name=vworkloadspread.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=NoneOnDryRun,admissionReviewVersions=v1
 
-// Registration registers WorkloadSpread with a member's manager. The flags set fields of the value returned.
+// Registration registers WorkloadSpread with a member's manager. Its flags must be parsed before its other functions are called.
 func Registration() setup.Kind {
 	const name = "workloadspread"
 	versions := []string{"deployment", "replicaset"}
@@ -37,14 +37,14 @@ func Registration() setup.Kind {
 		Gates: []featuregate.Feature{feature.PodWebhook, feature.WorkloadSpread, feature.StatefulSetStartOrdinal},
 		AddFlags: func(f *pflag.FlagSet) {
 			f.StringSliceVar(&versions, "ws-enabled-versioned-status", versions, "The kinds of workloads, in lower case, whose pods "+
-				"WorkloadSpreads count by version: maxReplicas is for the pods of each version. \"*\" are all kinds.")
+				"WorkloadSpreads count by version: maxReplicas is for the pods of each version. \"*\" means all kinds.")
 		},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
 			if !o.Gates.Enabled(feature.PodWebhook) || !o.Gates.Enabled(feature.WorkloadSpread) {
 				return nil
 			}
 			return Setup(ctx, mgr, Options{
-				Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock, Namespace: o.Namespace,
+				Options: o.Control(name), Namespace: o.Namespace,
 				Opening: o.Opening, Versions: versions,
 			})
 		},
@@ -64,8 +64,8 @@ func Registration() setup.Kind {
 			&appsv1beta1.WorkloadSpread{}, &corev1.ConfigMap{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1beta1.CloneSet{},
 			&appsv1beta1.StatefulSet{}, sets, &corev1.Pod{},
 		},
-		Pods: func(o setup.Options) []podstep.Step {
-			return []podstep.Step{newSpreader(o.Namespace, versions, o.Gates != nil && o.Gates.Enabled(feature.StatefulSetStartOrdinal), o.Clock).step()}
+		Pods: func(o setup.Options) []podwebhook.Step {
+			return []podwebhook.Step{newSpreader(o.Namespace, versions, o.Gates != nil && o.Gates.Enabled(feature.StatefulSetStartOrdinal), o.Clock).step()}
 		},
 	}
 }

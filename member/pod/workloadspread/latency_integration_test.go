@@ -23,8 +23,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/member/admission"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
@@ -74,9 +74,9 @@ func TestLatency(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.True(t, replica.GetCache().WaitForCacheSync(t.Context()))
-	of := newSpreader(namespace, nil, true, measured)
-	of.use(replica.GetClient(), replica.GetAPIReader())
-	w := &admission.Webhook{Cache: replica.GetClient(), Steps: []podstep.Step{of.step()}, Decoder: webhook.NewDecoder(replica.GetScheme()), Clock: measured}
+	stepper := newSpreader(namespace, nil, true, measured)
+	stepper.setClients(replica.GetClient(), replica.GetAPIReader())
+	w := &admission.Webhook{Cache: replica.GetClient(), Steps: []podwebhook.Step{stepper.step()}, Decoder: webhook.NewDecoder(replica.GetScheme()), Clock: measured}
 	for name, counted := range map[string]int{"without a write": 0, "with a write": 1} {
 		for _, parallel := range []int{1, 20} {
 			var mu sync.Mutex

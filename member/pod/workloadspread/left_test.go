@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // TestANewPodWaitsForThePlaceOfOneThatLeft creates a pod while the status still counts the one that it replaces.
@@ -26,9 +26,9 @@ func TestANewPodWaitsForThePlaceOfOneThatLeft(t *testing.T) {
 		waits  time.Duration
 	}{
 		{name: "the place is given back", left: "a", counts: true, subset: "a", waits: 20 * time.Millisecond},
-		{name: "no controller counts", left: "a", subset: "c", waits: patience},
+		{name: "the controller does not update the status", left: "a", subset: "c", waits: patience},
 		{name: "a pod of a later subset has left", left: "c", subset: "c"},
-		{name: "none has left", subset: "c"},
+		{name: "no pod has left", subset: "c"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -37,25 +37,25 @@ func TestANewPodWaitsForThePlaceOfOneThatLeft(t *testing.T) {
 					line("a", 1, 0), line("b", 0, 0), line("c", 1, unlimited))
 				c := store(t, full, cloneSetOf(2))
 				s := newSpreader("flotilla-system", nil, true, clock.RealClock{})
-				s.use(c, c)
+				s.setClients(c, c)
 				if tc.left != "" {
-					s.left.note(stored("old", tc.left))
+					s.left.add(stored("old", tc.left))
 				}
-				s.left.note(stored("other", "a", func(p *corev1.Pod) { p.OwnerReferences[0].UID = "of-another" }))
+				s.left.add(stored("other", "a", func(p *corev1.Pod) { p.OwnerReferences[0].UID = "of-another" }))
 				if tc.counts {
 					time.AfterFunc(20*time.Millisecond, func() {
 						var ws appsv1beta1.WorkloadSpread
 						require.NoError(t, c.Get(t.Context(), key, &ws))
 						ledger(&ws, versionIgnored, line("a", 0, 1), line("b", 0, 0), line("c", 1, unlimited))
 						require.NoError(t, c.Status().Update(t.Context(), &ws))
-						s.left.ring()
+						s.left.notify()
 					})
 				}
 				pod := newPodOf(ours, "CloneSet", "web", "set")
 				began := s.clock.Now()
 				f, err := s.observe(t.Context(), c, pod)
 				require.NoError(t, err)
-				require.NoError(t, f.(podstep.Reserver).Reserve(t.Context(), pod))
+				require.NoError(t, f.(podwebhook.Reserver).Reserve(t.Context(), pod))
 				f.Change(pod)
 				m, _ := matchedOf(pod)
 				require.Equal(t, tc.subset, m.Subset)
@@ -68,23 +68,23 @@ func TestANewPodWaitsForThePlaceOfOneThatLeft(t *testing.T) {
 func TestLeftForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLeft(clock.RealClock{})
-		l.note(stored("1", "a"))
-		l.note(stored("none", ""))
+		l := newDepartures(clock.RealClock{})
+		l.add(stored("1", "a"))
+		l.add(stored("none", ""))
 		pod := stored("new", "")
-		wait, _ := l.recent(pod, "web", []string{"a"})
+		wait, _ := l.waitFor(pod, "web", []string{"a"})
 		require.Equal(t, patience, wait)
-		for of, subsets := range map[string][]string{"web": {"b"}, "other": {"a"}} {
-			wait, _ = l.recent(pod, of, subsets)
+		for spread, subsets := range map[string][]string{"web": {"b"}, "other": {"a"}} {
+			wait, _ = l.waitFor(pod, spread, subsets)
 			require.Zero(t, wait)
 		}
 		clock.RealClock{}.Sleep(patience) // In the time of the synctest bubble.
-		wait, _ = l.recent(pod, "web", []string{"a"})
+		wait, _ = l.waitFor(pod, "web", []string{"a"})
 		require.Zero(t, wait)
-		l.note(stored("2", "b"))
+		l.add(stored("2", "b"))
 		require.Len(t, l.at, 1)
 		pod.OwnerReferences = []metav1.OwnerReference{}
-		wait, _ = l.recent(pod, "web", []string{"b"})
+		wait, _ = l.waitFor(pod, "web", []string{"b"})
 		require.Zero(t, wait)
 	})
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the labels step and reason.
@@ -30,16 +30,16 @@ func Register(r prometheus.Registerer) error {
 
 func count(p planned) {
 	if p.inactive != nil {
-		measure.Waits.WithLabelValues(p.inactive.reason).Inc()
+		measure.Wait(p.inactive.reason)
 		return
 	}
 	for _, to := range p.patches {
 		if to.adopted {
-			measure.Steps.WithLabelValues(stepAdopt, reasonNode).Inc()
+			measure.Count(stepAdopt, reasonNode, 1)
 		} else {
-			measure.Steps.WithLabelValues(stepPrice, reasonSubset).Inc()
+			measure.Count(stepPrice, reasonSubset, 1)
 		}
 	}
-	measure.Steps.WithLabelValues(stepDelete, ReasonUnschedulable).Add(float64(len(p.deletes)))
-	measure.Steps.WithLabelValues(stepFree, reasonUnseen).Add(float64(len(p.lost)))
+	measure.Count(stepDelete, ReasonUnschedulable, len(p.deletes))
+	measure.Count(stepFree, reasonUnseen, len(p.lost))
 }

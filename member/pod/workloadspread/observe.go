@@ -24,9 +24,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
@@ -76,7 +76,7 @@ func replicaSets() schema.GroupVersionKind { return appsv1.SchemeGroupVersion.Wi
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{ws: &appsv1beta1.WorkloadSpread{}, versions: r.Versions}
 	o.listed, o.fault = scaletarget.List(ctx, r.Client, r.Namespace, scaletarget.KeyWorkloadSpread)
-	if err := r.begin(ctx, key); err != nil {
+	if err := r.awaitExistingPods(ctx, key); err != nil {
 		return o, err
 	}
 	children := func(from client.Reader, live bool) error { return r.children(ctx, from, live, &o) }
@@ -86,23 +86,22 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	err := r.Expect.Read(ctx, r.Client, r.Live, key, o.ws, children, shown)
 	if err != nil {
 		if errors.Is(err, expect.ErrGone) {
-			r.begun.Delete(key)
-			r.unseen.Delete(key)
+			r.memory.Forget(key)
 		}
 		return o, fmt.Errorf("read WorkloadSpread: %w", err)
 	}
 	return o, nil
 }
 
-// begin makes the first reconcile of a WorkloadSpread in this process wait until the cache shows all of its existing pods: a previous leader
-// may have seen them and given back their places. It does the same when a subset is new or gets a limit: its places were not counted before,
-// or were dropped with it.
-func (r *Reconciler) begin(ctx context.Context, key types.NamespacedName) error {
+// awaitExistingPods makes the first reconcile of a WorkloadSpread in this process wait until the cache shows all of its existing pods: a
+// previous leader may have seen them and given back their places. It does the same when a subset is new or gets a limit: its places were not
+// counted before, or were dropped with it.
+func (r *Reconciler) awaitExistingPods(ctx context.Context, key types.NamespacedName) error {
 	var ws appsv1beta1.WorkloadSpread
 	if err := r.Client.Get(ctx, key, &ws); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if known, _ := r.begun.Load(key); known == ws.UID && !limitsNew(&ws) {
+	if r.memory.Get(&ws).begun && !hasNewLimit(&ws) {
 		return nil
 	}
 	pods, err := r.livePods(ctx, key.Namespace)
@@ -122,20 +121,20 @@ func (r *Reconciler) begin(ctx context.Context, key types.NamespacedName) error 
 		if shown[pod.UID] || pod.DeletionTimestamp != nil || subsetOf(&ws, pod) < 0 {
 			continue
 		}
-		switch of, err := r.counts(ctx, r.Live, &ws, pod); {
+		switch belongs, err := r.belongs(ctx, r.Live, &ws, pod); {
 		case err != nil:
 			return err
-		case of:
+		case belongs:
 			r.Expect.Created(ws.UID, &corev1.Pod{ObjectMeta: pod.ObjectMeta})
 		}
 	}
-	r.begun.Store(key, ws.UID)
+	r.memory.Change(&ws, func(k *known) { k.begun = true })
 	return nil
 }
 
-// counts reports whether a pod belongs to the workload and is included by the filter. A pod with the annotation may not: its controller may
+// belongs reports whether a pod belongs to the workload and is included by the filter. A pod with the annotation may not: its controller may
 // have released it, or its labels may have changed.
-func (r *Reconciler) counts(ctx context.Context, owners client.Reader, ws *appsv1beta1.WorkloadSpread, pod metav1.Object) (bool, error) {
+func (r *Reconciler) belongs(ctx context.Context, owners client.Reader, ws *appsv1beta1.WorkloadSpread, pod metav1.Object) (bool, error) {
 	if !selects(ws, pod) {
 		return false, nil
 	}
@@ -143,8 +142,8 @@ func (r *Reconciler) counts(ctx context.Context, owners client.Reader, ws *appsv
 	return missing || slices.ContainsFunc(chain, scaletarget.SpreadTarget(ws).Same), err
 }
 
-// limitsNew reports whether a subset has a limit that the status doesn't reflect yet.
-func limitsNew(ws *appsv1beta1.WorkloadSpread) bool {
+// hasNewLimit reports whether a subset has a limit that the status doesn't reflect yet.
+func hasNewLimit(ws *appsv1beta1.WorkloadSpread) bool {
 	for _, all := range ws.Status.VersionedSubsetStatuses {
 		for i := range ws.Spec.Subsets {
 			s := &ws.Spec.Subsets[i]
@@ -204,7 +203,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 	if err := r.readLost(ctx, o); err != nil {
 		return err
 	}
-	if percentages(o.ws) {
+	if anyPercentage(o.ws) {
 		o.total, o.unknown, err = total(ctx, r.Client, r.Live, o.ws, o.target, o.listed)
 	}
 	return err
@@ -235,7 +234,7 @@ func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool
 				o.pods = append(o.pods, pod)
 			}
 		}
-		for _, between := range between(owners[i].kind, kind, o.listed) {
+		for _, between := range kindsBetween(owners[i].kind, kind, o.listed) {
 			reader, indexed := from, between == replicaSets()
 			if !indexed && !r.watches(between) {
 				reader = r.Live
@@ -253,12 +252,12 @@ func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool
 		}
 	}
 	slices.SortFunc(o.pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	o.newest = newest(o.target, sets)
+	o.newest = newestVersion(o.target, sets)
 	return r.readNodes(ctx, o)
 }
 
-// between returns the kinds that an object of a kind may control on the way to the target's pods.
-func between(kind, target schema.GroupVersionKind, listed []scaletarget.Listed) []schema.GroupVersionKind {
+// kindsBetween returns the kinds that an object of a kind may control on the way to the target's pods.
+func kindsBetween(kind, target schema.GroupVersionKind, listed []scaletarget.Listed) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	if g := kind.GroupKind(); g == deployment() {
 		return []schema.GroupVersionKind{replicaSets()}
@@ -292,15 +291,15 @@ func childrenOf(
 	return out, nil
 }
 
-// newest returns the latest version of a workload.
-func newest(target client.Object, sets []*metav1.PartialObjectMetadata) string {
+// newestVersion returns the latest version of a workload.
+func newestVersion(target client.Object, sets []*metav1.PartialObjectMetadata) string {
 	switch t := target.(type) {
 	case *appsv1beta1.CloneSet:
-		return short(t.Status.UpdateRevision)
+		return shortHash(t.Status.UpdateRevision)
 	case *appsv1beta1.StatefulSet:
-		return short(t.Status.UpdateRevision)
+		return shortHash(t.Status.UpdateRevision)
 	case *appsv1.StatefulSet:
-		return short(t.Status.UpdateRevision)
+		return shortHash(t.Status.UpdateRevision)
 	case *appsv1.Deployment:
 		latest, out := int64(-1), ""
 		for _, s := range sets {
@@ -337,9 +336,7 @@ func (r *Reconciler) readNodes(ctx context.Context, o *observed) error {
 // readLost asks the apiserver for admitted pods that the cache should show by now. It measures time only by this process, because the clocks
 // of the webhook's replicas may be wrong.
 func (r *Reconciler) readLost(ctx context.Context, o *observed) error {
-	key, now, seen := client.ObjectKeyFromObject(o.ws), r.Clock.Now(), idsOf(o.pods)
-	before, _ := r.unseen.Load(key)
-	was, _ := before.(map[string]time.Time)
+	previous, now, seen := r.memory.Get(o.ws).unseen, r.Clock.Now(), idsOf(o.pods)
 	overdue := map[string]bool{}
 	o.unseen = map[string]time.Time{}
 	for _, all := range o.ws.Status.VersionedSubsetStatuses {
@@ -348,7 +345,7 @@ func (r *Reconciler) readLost(ctx context.Context, o *observed) error {
 				if seen[id] {
 					continue
 				}
-				since, known := was[id]
+				since, known := previous[id]
 				if !known {
 					since = now
 				}
@@ -359,7 +356,7 @@ func (r *Reconciler) readLost(ctx context.Context, o *observed) error {
 			}
 		}
 	}
-	r.unseen.Store(key, o.unseen)
+	r.memory.Change(o.ws, func(k *known) { k.unseen = o.unseen })
 	if len(overdue) == 0 {
 		return nil
 	}
@@ -372,10 +369,10 @@ func (r *Reconciler) readLost(ctx context.Context, o *observed) error {
 			if !overdue[id] {
 				continue
 			}
-			switch of, err := r.counts(ctx, r.Client, o.ws, &pods[i]); {
+			switch belongs, err := r.belongs(ctx, r.Client, o.ws, &pods[i]); {
 			case err != nil:
 				return err
-			case of: // The cache is behind: ask again later.
+			case belongs: // The cache is behind: ask again later.
 				delete(overdue, id)
 				o.unseen[id] = now
 			}
@@ -425,8 +422,8 @@ func total(
 		}
 		i := slices.IndexFunc(listed, func(l scaletarget.Listed) bool { return l.Kind.GroupKind() == ref.Kind.GroupKind() })
 		if i < 0 || listed[i].ReplicasPath == "" {
-			return 0, fmt.Sprintf("%s has no scale subresource, of which maxReplicas could be a percentage: give spec.targetFilter."+
-				"replicasPathList, or numbers", ref.Kind.GroupKind()), nil
+			return 0, fmt.Sprintf("%s has no scale subresource, so maxReplicas can't be a percentage: set spec.targetFilter."+
+				"replicasPathList, or use numbers", ref.Kind.GroupKind()), nil
 		}
 		paths = []string{listed[i].ReplicasPath}
 	}
@@ -436,18 +433,18 @@ func total(
 		return 0, "", client.IgnoreNotFound(err)
 	}
 	for _, path := range paths {
-		v, why := at(o.Object, path)
+		v, why := valueAt(o.Object, path)
 		if why != "" {
 			return 0, why, nil
 		}
-		n = number(int(n) + int(v))
+		n = toInt32(int(n) + int(v))
 	}
 	return n, "", nil
 }
 
-// at returns the integer at a dotted path in an object, or why there is none. List elements are addressed by index. A missing field counts as
-// 0.
-func at(object any, path string) (n int32, why string) {
+// valueAt returns the integer at a dotted path in an object, or why there is none. List elements are addressed by index. A missing field
+// counts as 0.
+func valueAt(object any, path string) (n int32, why string) {
 	for name := range strings.SplitSeq(path, ".") {
 		switch in := object.(type) {
 		case map[string]any:
@@ -455,7 +452,7 @@ func at(object any, path string) (n int32, why string) {
 		case []any:
 			i, err := strconv.Atoi(name)
 			if err != nil || i < 0 || i >= len(in) {
-				return 0, fmt.Sprintf("the workload has no field %s: %q is no index of its list", path, name)
+				return 0, fmt.Sprintf("the workload has no field %s: %q is not an index of its list", path, name)
 			}
 			object = in[i]
 		default:
@@ -470,5 +467,5 @@ func at(object any, path string) (n int32, why string) {
 	case nil:
 		return 0, ""
 	}
-	return 0, fmt.Sprintf("field %s of the workload is no number of replicas", path)
+	return 0, fmt.Sprintf("field %s of the workload is not a number of replicas", path)
 }

@@ -13,9 +13,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 const (
@@ -58,20 +59,20 @@ type patch struct {
 
 // plan returns the next steps.
 func plan(o observed, now time.Time) planned {
-	p := planned{inactive: inactive(o)}
+	p := planned{inactive: whyInactive(o)}
 	if p.inactive != nil {
 		return p
 	}
-	p.reserve(o, now)
+	p.keepPlaces(o, now)
 	p.assign(o)
 	p.reschedule(o, now)
-	p.price(o)
+	p.setCosts(o)
 	slices.SortFunc(p.patches, func(a, b patch) int { return cmp.Compare(a.pod.Name, b.pod.Name) })
 	return p
 }
 
-// inactive returns why pods are not spread, or nil if they are.
-func inactive(o observed) *fault {
+// whyInactive returns why pods are not spread, or nil if they are.
+func whyInactive(o observed) *fault {
 	ref := scaletarget.SpreadTarget(o.ws)
 	switch {
 	case !builtIn(ref.Kind.GroupKind()) && o.fault != nil:
@@ -79,11 +80,11 @@ func inactive(o observed) *fault {
 	case !allowed(ref.Kind.GroupKind(), o.listed):
 		return &fault{ReasonNotAllowed, notListed(ref)}
 	case o.elder != nil:
-		return &fault{ReasonTargetTaken, fmt.Sprintf("%s is the target of %s already: delete one of the two", ref, o.elder.Name)}
+		return &fault{ReasonTargetTaken, fmt.Sprintf("%s is already the target of %s: delete one of the two", ref, o.elder.Name)}
 	case o.denied != nil:
-		return &fault{ReasonTargetDenied, fmt.Sprintf("%v: list its resource in customWorkloads of the chart", o.denied)}
+		return &fault{ReasonTargetDenied, fmt.Sprintf("%v: add its resource to customWorkloads of the chart", o.denied)}
 	case o.target == nil:
-		return &fault{ReasonTargetGone, fmt.Sprintf("there is no %s", ref)}
+		return &fault{ReasonTargetGone, fmt.Sprintf("%s does not exist", ref)}
 	case o.unknown != "":
 		return &fault{ReasonReplicasUnknown, o.unknown}
 	case !o.sent:
@@ -94,12 +95,12 @@ func inactive(o observed) *fault {
 
 // notListed says how to allow a kind that can't be a target yet.
 func notListed(ref scaletarget.Ref) string {
-	return fmt.Sprintf("%s is none of CloneSet, Deployment, ReplicaSet, StatefulSet and Job, and not in the ConfigMap %s (key %s): list it there",
+	return fmt.Sprintf("%s is not a CloneSet, Deployment, ReplicaSet, StatefulSet or Job, and not listed in ConfigMap %s (key %s): add it there",
 		ref.Kind.GroupKind(), scaletarget.ConfigMap, scaletarget.KeyWorkloadSpread)
 }
 
-// reserve keeps the places of unseen pods.
-func (p *planned) reserve(o observed, now time.Time) {
+// keepPlaces keeps the places of unseen pods.
+func (p *planned) keepPlaces(o observed, now time.Time) {
 	p.creating = map[string][]map[string]time.Time{}
 	seen := idsOf(o.pods)
 	for version, all := range o.ws.Status.VersionedSubsetStatuses {
@@ -117,7 +118,7 @@ func (p *planned) reserve(o observed, now time.Time) {
 					p.lost = append(p.lost, id)
 				default:
 					kept[id] = at.Time
-					p.due(creationTimeout - now.Sub(o.unseen[id]))
+					p.recheckWithin(creationTimeout - now.Sub(o.unseen[id]))
 				}
 			}
 			p.creating[version][i] = kept
@@ -126,13 +127,13 @@ func (p *planned) reserve(o observed, now time.Time) {
 	slices.Sort(p.lost)
 }
 
-// due schedules the next reconcile after at most that time.
-func (p *planned) due(in time.Duration) {
-	p.recheck = report.Sooner(p.recheck, max(in, time.Millisecond))
+// recheckWithin schedules the next reconcile after at most that time.
+func (p *planned) recheckWithin(in time.Duration) {
+	p.recheck = timing.Sooner(p.recheck, max(in, time.Millisecond))
 }
 
-// of returns the pods of a version by subset.
-func (p *planned) of(o observed, version string) [][]*corev1.Pod {
+// podsOf returns the pods of a version by subset.
+func (p *planned) podsOf(o observed, version string) [][]*corev1.Pod {
 	if p.subsets[version] == nil {
 		p.subsets[version] = make([][]*corev1.Pod, len(o.ws.Spec.Subsets)+1)
 	}
@@ -157,18 +158,18 @@ func (p *planned) assign(o observed) {
 		} else if i < 0 {
 			i = none
 		}
-		of := p.of(o, o.versions.of(kind, pod))
-		of[i] = append(of[i], pod)
+		podsBySubset := p.podsOf(o, o.versions.versionOf(kind, pod))
+		podsBySubset[i] = append(podsBySubset[i], pod)
 	}
 	for _, pod := range orphans {
-		version := o.versions.of(kind, pod)
-		of := p.of(o, version)
-		i := p.adopter(o, version, o.nodes[pod.Spec.NodeName])
+		version := o.versions.versionOf(kind, pod)
+		podsBySubset := p.podsOf(o, version)
+		i := p.adoptingSubset(o, version, o.nodes[pod.Spec.NodeName])
 		if i < 0 {
-			of[none] = append(of[none], pod)
+			podsBySubset[none] = append(podsBySubset[none], pod)
 			continue
 		}
-		of[i] = append(of[i], pod)
+		podsBySubset[i] = append(podsBySubset[i], pod)
 		s := &o.ws.Spec.Subsets[i]
 		out := patch{pod: pod, adopted: true, annotations: map[string]string{}}
 		if o.ws.Annotations[keys.IgnorePatchExistingPods] != "true" {
@@ -179,16 +180,16 @@ func (p *planned) assign(o observed) {
 	}
 }
 
-// adopter returns the subset for a pod on a node: of the matching subsets the one that prefers the node most, and of several such the first
-// with room. Without room the pod counts anyway: it runs there, and is surplus. -1 means none.
-func (p *planned) adopter(o observed, version string, node *corev1.Node) int {
+// adoptingSubset returns the subset for a pod on a node: of the matching subsets the one that prefers the node most, and of several such the
+// first with room. Without room the pod counts anyway: it runs there, and is surplus. -1 means none.
+func (p *planned) adoptingSubset(o observed, version string, node *corev1.Node) int {
 	if node == nil {
 		return -1
 	}
 	best, most, bestRoom := -1, int64(-1), false
 	for i := range o.ws.Spec.Subsets {
 		s := &o.ws.Spec.Subsets[i]
-		score, ok := fits(s, node)
+		score, ok := matchesNode(s, node)
 		if !ok {
 			continue
 		}
@@ -204,18 +205,18 @@ func (p *planned) adopter(o observed, version string, node *corev1.Node) int {
 // taken returns how many places of a subset are taken.
 func (p *planned) taken(version string, subset int) int {
 	n := 0
-	if of := p.subsets[version]; of != nil {
-		n = len(of[subset])
+	if bySubset := p.subsets[version]; bySubset != nil {
+		n = len(bySubset[subset])
 	}
-	if of := p.creating[version]; of != nil {
-		n += len(of[subset])
+	if bySubset := p.creating[version]; bySubset != nil {
+		n += len(bySubset[subset])
 	}
 	return n
 }
 
-// fits reports whether a subset's node selector matches a node, and how strongly the subset prefers it. Terms that can't be parsed match no
-// node.
-func fits(s *appsv1beta1.WorkloadSpreadSubset, node *corev1.Node) (score int64, ok bool) {
+// matchesNode reports whether a subset's node selector matches a node, and how strongly the subset prefers it. Terms that can't be parsed
+// match no node.
+func matchesNode(s *appsv1beta1.WorkloadSpreadSubset, node *corev1.Node) (score int64, ok bool) {
 	if t := s.RequiredNodeSelector; t != nil && len(t.MatchExpressions)+len(t.MatchFields) > 0 {
 		required, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*t}})
 		if err != nil || !required.Match(node) {
@@ -254,19 +255,19 @@ func (p *planned) reschedule(o observed, now time.Time) {
 		return
 	}
 	if _, slice := o.ws.Annotations[keys.FleetRowUID]; slice {
-		p.late(o, len(o.ws.Spec.Subsets)-1, now) // The hub moves these: reconcile in time to report them.
+		p.unschedulablePods(o, len(o.ws.Spec.Subsets)-1, now) // The hub moves these: reconcile in time to report them.
 	}
 	for i := range len(o.ws.Spec.Subsets) - 1 {
 		name := o.ws.Spec.Subsets[i].Name
-		late := p.late(o, i, now)
+		late := p.unschedulablePods(o, i, now)
 		p.deletes = append(p.deletes, late...)
 		switch since, closed := closedSince(o.ws, name); {
 		case closed && now.Sub(since) < recovery:
 			p.unschedulable[i] = since
-			p.due(recovery - now.Sub(since))
+			p.recheckWithin(recovery - now.Sub(since))
 		case len(late) > 0:
 			p.unschedulable[i] = now
-			p.due(recovery)
+			p.recheckWithin(recovery)
 		case closed:
 			p.recovered = append(p.recovered, name)
 		}
@@ -282,8 +283,8 @@ func closedSince(ws *appsv1beta1.WorkloadSpread, name string) (time.Time, bool) 
 	return report.GetCondition(statusOf(ws.Status.SubsetStatuses, name).Conditions, appsv1beta1.WorkloadSpreadSubsetSchedulable).LastTransitionTime.Time, true
 }
 
-// late returns the pods of a subset that have been unschedulable for too long.
-func (p *planned) late(o observed, subset int, now time.Time) []*corev1.Pod {
+// unschedulablePods returns the pods of a subset that have been unschedulable for too long.
+func (p *planned) unschedulablePods(o observed, subset int, now time.Time) []*corev1.Pod {
 	a := o.ws.Spec.ScheduleStrategy.Adaptive
 	if a == nil || a.RescheduleCriticalSeconds == nil {
 		return nil
@@ -299,15 +300,15 @@ func (p *planned) late(o observed, subset int, now time.Time) []*corev1.Pod {
 			if waited := now.Sub(c.LastTransitionTime.Time); waited >= critical {
 				out = append(out, pod)
 			} else {
-				p.due(critical - waited)
+				p.recheckWithin(critical - waited)
 			}
 		}
 	}
 	return out
 }
 
-// worth sorts the pods to delete last to the front: those with a node, running, ready, and older pods.
-func worth(a, b *corev1.Pod) int {
+// compareForDeletion sorts the pods to delete last to the front: those with a node, running, ready, and older pods.
+func compareForDeletion(a, b *corev1.Pod) int {
 	rank := func(p *corev1.Pod) int {
 		switch {
 		case podpatch.Ready(p):
@@ -328,8 +329,8 @@ func (p *planned) versionsOf(o observed) []string {
 	for version := range p.subsets {
 		all[version] = true
 	}
-	for version, of := range p.creating {
-		for _, ids := range of {
+	for version, bySubset := range p.creating {
+		for _, ids := range bySubset {
 			if len(ids) > 0 {
 				all[version] = true
 			}
@@ -344,11 +345,11 @@ func (p *planned) versionsOf(o observed) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// missing returns how many more pods a subset may get, as in missingReplicas.
-func (p *planned) missing(o observed, version string, subset int) int32 {
+// missingReplicas returns how many more pods a subset may get, as in missingReplicas.
+func (p *planned) missingReplicas(o observed, version string, subset int) int32 {
 	n := limit(&o.ws.Spec.Subsets[subset], o.total)
 	if n == unlimited {
 		return unlimited
 	}
-	return max(n-number(p.taken(version, subset)), 0)
+	return max(n-toInt32(p.taken(version, subset)), 0)
 }

@@ -22,16 +22,16 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// seen returns what a reconcile of a CloneSet with ten replicas and these pods has read.
-func seen(ws *appsv1beta1.WorkloadSpread, pods ...*corev1.Pod) observed {
+// observedFor returns what a reconcile of a CloneSet with ten replicas and these pods has read.
+func observedFor(ws *appsv1beta1.WorkloadSpread, pods ...*corev1.Pod) observed {
 	o := observed{ws: ws, target: cloneSetOf(10), sent: true, total: 10, pods: pods, nodes: map[string]*corev1.Node{}}
 	o.unseen = map[string]time.Time{}
 	for _, all := range ws.Status.VersionedSubsetStatuses {
@@ -86,89 +86,89 @@ func TestPlan(t *testing.T) {
 		recheck                  time.Duration
 	}{
 		{
-			name: "pods are counted, unseen ones too", o: seen(ledger(two(), versionIgnored, line("a", 0, 0, "id-1", "id-x"), line("b", 0, unlimited)), stored("1", "a", cost("200"))),
+			name: "pods are counted, including unseen ones", o: observedFor(ledger(two(), versionIgnored, line("a", 0, 0, "id-1", "id-x"), line("b", 0, unlimited)), stored("1", "a", cost("200"))),
 			lines: []string{"versionIgnored a 1+0 [id-x]", "versionIgnored b 0+-1"}, recheck: creationTimeout,
 		},
 		{
-			name: "one that never came", o: func() observed {
-				o := seen(ledger(two(), versionIgnored, line("a", 0, 0, "id-x", "id-y"), line("b", 0, unlimited)))
+			name: "an admitted pod that was never created", o: func() observed {
+				o := observedFor(ledger(two(), versionIgnored, line("a", 0, 0, "id-x", "id-y"), line("b", 0, unlimited)))
 				o.lost = map[string]bool{"id-x": true}
 				return o
 			}(), now: noon.Add(creationTimeout), lines: []string{"versionIgnored a 0+1 [id-y]", "versionIgnored b 0+-1"}, events: []string{ReasonCreatePodFailed}, recheck: time.Millisecond,
 		},
 		{
-			name: "pods that have ended or leave take no place", o: seen(two(), stored("1", "a", ends), stored("2", "a", leaves), stored("3", "a", cost("200"))),
+			name: "ended and terminating pods take no place", o: observedFor(two(), stored("1", "a", ends), stored("2", "a", leaves), stored("3", "a", cost("200"))),
 			lines: []string{"versionIgnored a 1+1", "versionIgnored b 0+-1"},
 		},
 		{
-			name: "surplus pods go first, those that are not ready before others", o: seen(two(), stored("1", "a"), stored("2", "a", onNode("node-a")), stored("3", "a", onNode("node-a")), stored("4", "b")),
+			name: "surplus pods are deleted first, those that are not ready before others", o: observedFor(two(), stored("1", "a"), stored("2", "a", onNode("node-a")), stored("3", "a", onNode("node-a")), stored("4", "b")),
 			lines: []string{"versionIgnored a 3+0", "versionIgnored b 1+-1"}, patches: []string{"1: -100", "2: 200", "3: 200", "4: 100"},
 		},
 		{
 			name: "an old version gives up the first subset first", o: func() observed {
-				o := seen(spreading("apps/v1", "Deployment", subset("a", 1), subset("b", unlimited)), stored("1", "a", version("old")), stored("2", "b", version("old")), stored("3", "a", version("new")), stored("4", "a", version("old")))
+				o := observedFor(spreading("apps/v1", "Deployment", subset("a", 1), subset("b", unlimited)), stored("1", "a", version("old")), stored("2", "b", version("old")), stored("3", "a", version("new")), stored("4", "a", version("old")))
 				o.versions, o.newest, o.target = Versions{"deployment"}, "new", deploymentOf()
 				return o
 			}(), lines: []string{"new a 1+0", "new b 0+-1", "old a 2+0", "old b 1+-1"}, patches: []string{"1: 100", "2: 200", "3: 200", "4: -200"},
 		},
 		{
-			name: "percentages", o: seen(spreading(ours, "CloneSet", subset("a", "25%"), subset("b", "75%"))),
+			name: "percentages", o: observedFor(spreading(ours, "CloneSet", subset("a", "25%"), subset("b", "75%"))),
 			lines: []string{"versionIgnored a 0+3", "versionIgnored b 0+8"},
 		},
 		{
-			name: "older pods are adopted by node, also without room", o: seen(ledger(two(), versionIgnored, line("a", 0, 1, "id-x")), stored("1", "", onNode("node-a")), stored("2", "", onNode("node-a")), stored("3", "", onNode("node-b")), stored("4", ""), stored("5", "gone"), stored("6", "", onNode("node-a"))),
+			name: "older pods are adopted by node, even without room", o: observedFor(ledger(two(), versionIgnored, line("a", 0, 1, "id-x")), stored("1", "", onNode("node-a")), stored("2", "", onNode("node-a")), stored("3", "", onNode("node-b")), stored("4", ""), stored("5", "gone"), stored("6", "", onNode("node-a"))),
 			lines: []string{"versionIgnored a 3+0 [id-x]", "versionIgnored b 1+-1"}, patches: []string{"1: a 200", "2: a 200", "3: b 100", "4: -300", "5: -300", "6: a -100"}, recheck: creationTimeout,
 		},
 		{
-			name: "of subsets that prefer a node alike, the one with room", o: seen(spreading(ours, "CloneSet", subset("a", 1), subset("a2", 1, func(s *appsv1beta1.WorkloadSpreadSubset) { s.RequiredNodeSelector = inZone("a") })), stored("1", "", onNode("node-a")), stored("2", "", onNode("node-a"))),
+			name: "of equally preferring subsets the one with room adopts", o: observedFor(spreading(ours, "CloneSet", subset("a", 1), subset("a2", 1, func(s *appsv1beta1.WorkloadSpreadSubset) { s.RequiredNodeSelector = inZone("a") })), stored("1", "", onNode("node-a")), stored("2", "", onNode("node-a"))),
 			lines: []string{"versionIgnored a 1+0", "versionIgnored a2 1+0"}, patches: []string{"1: a 200", "2: a2 100"},
 		},
 		{
-			name: "pods of a subset that was removed go first, wherever they run", o: seen(two(), stored("1", "removed", onNode("node-a")), stored("2", "removed", onNode("node-b")), stored("3", "b", cost("100"))),
+			name: "pods of a removed subset are deleted first, wherever they run", o: observedFor(two(), stored("1", "removed", onNode("node-a")), stored("2", "removed", onNode("node-b")), stored("3", "b", cost("100"))),
 			lines: []string{"versionIgnored a 0+2", "versionIgnored b 1+-1"}, patches: []string{"1: -300", "2: -300"},
 		},
 		{
 			name: "a StatefulSet has no costs", o: func() observed {
-				o := seen(spreading("apps/v1", "StatefulSet", subset("a", 2)), stored("1", "a", owned("apps/v1", "StatefulSet")))
+				o := observedFor(spreading("apps/v1", "StatefulSet", subset("a", 2)), stored("1", "a", owned("apps/v1", "StatefulSet")))
 				o.target = &appsv1.StatefulSet{}
 				return o
 			}(), lines: []string{"versionIgnored a 1+1"},
 		},
 		{
-			name: "Adaptive waits for pods", o: seen(three(), stored("1", "a", cost("300"), stuckSince(noon.Add(-40*time.Second))), stored("2", "c", cost("100"), stuckSince(noon.Add(-time.Hour)))),
+			name: "Adaptive waits for pods", o: observedFor(three(), stored("1", "a", cost("300"), stuckSince(noon.Add(-40*time.Second))), stored("2", "c", cost("100"), stuckSince(noon.Add(-time.Hour)))),
 			lines:   []string{"versionIgnored a 1+0 Sufficient since 12:00:00", "versionIgnored b 0+1 Sufficient since 12:00:00", "versionIgnored c 1+-1 Sufficient since 12:00:00"},
 			recheck: 20 * time.Second,
 		},
 		{
-			name: "and deletes those that waited too long", o: seen(three(), stored("1", "a", cost("300"), stuckSince(noon.Add(-time.Minute)))), deletes: []string{"1"}, recheck: recovery,
+			name: "Adaptive deletes pods that waited too long", o: observedFor(three(), stored("1", "a", cost("300"), stuckSince(noon.Add(-time.Minute)))), deletes: []string{"1"}, recheck: recovery,
 			lines: []string{"versionIgnored a 1+0 PodUnschedulable since 12:00:00", "versionIgnored b 0+1 Sufficient since 12:00:00", "versionIgnored c 0+-1 Sufficient since 12:00:00"},
 		},
 		{
-			name: "a closed subset stays so for a while", o: seen(closed(three(), noon.Add(-time.Minute))), recheck: 4 * time.Minute,
+			name: "a closed subset stays closed for a while", o: observedFor(closed(three(), noon.Add(-time.Minute))), recheck: 4 * time.Minute,
 			lines: []string{"versionIgnored a 0+1 PodUnschedulable since 11:59:00", "versionIgnored b 0+1 Sufficient since 12:00:00", "versionIgnored c 0+-1 Sufficient since 12:00:00"},
 		},
 		{
-			name: "and opens again", o: seen(closed(three(), noon.Add(-recovery))), events: []string{ReasonRecovered},
+			name: "a closed subset opens again", o: observedFor(closed(three(), noon.Add(-recovery))), events: []string{ReasonRecovered},
 			lines: []string{"versionIgnored a 0+1 Sufficient since 12:00:00", "versionIgnored b 0+1 Sufficient since 12:00:00", "versionIgnored c 0+-1 Sufficient since 12:00:00"},
 		},
 		{
-			name: "or is closed anew", o: seen(closed(three(), noon.Add(-recovery)), stored("1", "a", cost("300"), stuckSince(noon.Add(-time.Minute)))), deletes: []string{"1"}, recheck: recovery,
+			name: "a reopened subset is closed again", o: observedFor(closed(three(), noon.Add(-recovery)), stored("1", "a", cost("300"), stuckSince(noon.Add(-time.Minute)))), deletes: []string{"1"}, recheck: recovery,
 			lines: []string{"versionIgnored a 1+0 PodUnschedulable since 12:00:00", "versionIgnored b 0+1 Sufficient since 12:00:00", "versionIgnored c 0+-1 Sufficient since 12:00:00"},
 		},
-		{name: "Fixed has no condition", o: seen(closed(two(), noon)), lines: []string{"versionIgnored a 0+2", "versionIgnored b 0+-1"}},
+		{name: "Fixed has no condition", o: observedFor(closed(two(), noon)), lines: []string{"versionIgnored a 0+2", "versionIgnored b 0+-1"}},
 		{
-			name: "while nothing is sent, the status stays", o: func() observed {
-				o := seen(ledger(two(), versionIgnored, line("a", 1, 1, "id-x")))
+			name: "while no pods are sent, the status stays", o: func() observed {
+				o := observedFor(ledger(two(), versionIgnored, line("a", 1, 1, "id-x")))
 				o.sent, o.notSent = false, "exempt"
 				return o
 			}(), inactive: ReasonNotSent, lines: []string{"versionIgnored a 1+1 [id-x]"}, events: []string{ReasonNotSent},
 		},
 		{name: "the workload is gone", o: observed{ws: two()}, inactive: ReasonTargetGone},
-		{name: "another one has the target", o: observed{ws: two(), elder: three()}, inactive: ReasonTargetTaken, events: []string{ReasonTargetTaken}},
+		{name: "another WorkloadSpread has the target", o: observed{ws: two(), elder: three()}, inactive: ReasonTargetTaken, events: []string{ReasonTargetTaken}},
 		{name: "the target may not be read", o: observed{ws: two(), denied: errors.New("forbidden")}, inactive: ReasonTargetDenied, events: []string{ReasonTargetDenied}},
 		{name: "a kind that is not listed", o: observed{ws: spreading("a/v1", "B")}, inactive: ReasonNotAllowed, events: []string{ReasonNotAllowed}},
-		{name: "a list that can't be read", o: observed{ws: spreading("a/v1", "B"), fault: errors.New("no JSON")}, inactive: ReasonNotAllowed, events: []string{ReasonNotAllowed}},
-		{name: "replicas that are not known", o: observed{ws: two(), target: cloneSetOf(1), unknown: "no scale"}, inactive: ReasonReplicasUnknown, events: []string{ReasonReplicasUnknown}},
+		{name: "a whitelist that can't be read", o: observed{ws: spreading("a/v1", "B"), fault: errors.New("no JSON")}, inactive: ReasonNotAllowed, events: []string{ReasonNotAllowed}},
+		{name: "unknown replicas", o: observed{ws: two(), target: cloneSetOf(1), unknown: "no scale"}, inactive: ReasonReplicasUnknown, events: []string{ReasonReplicasUnknown}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -176,10 +176,10 @@ func TestPlan(t *testing.T) {
 			if now.IsZero() {
 				now = noon
 			}
-			was := tc.o.ws.DeepCopy()
+			before := tc.o.ws.DeepCopy()
 			p := plan(tc.o, now)
 			s, events := status(tc.o, p, now)
-			require.Equal(t, was, tc.o.ws, "nothing observed is changed")
+			require.Equal(t, before, tc.o.ws, "the plan doesn't modify what was observed")
 			if tc.inactive != "" {
 				require.Equal(t, tc.inactive, p.inactive.reason)
 			} else {
@@ -208,7 +208,7 @@ func TestPlan(t *testing.T) {
 			tc.o.ws.Status = s
 			again, none := status(tc.o, plan(tc.o, now), now)
 			if len(tc.events) == 0 && len(p.patches)+len(p.deletes) == 0 {
-				require.Equal(t, s, again, "the same once more")
+				require.Equal(t, s, again, "a second plan changes nothing")
 				require.Empty(t, none)
 			}
 		})
@@ -218,10 +218,10 @@ func TestPlan(t *testing.T) {
 func TestAdoptedPodsGetTheMetadataOfThePatch(t *testing.T) {
 	t.Parallel()
 	s := subset("a", 2, patching(`{"metadata":{"labels":{"subset":"a"},"annotations":{"x":"y"}},"spec":{"priorityClassName":"low"}}`))
-	p := plan(seen(spreading(ours, "CloneSet", s), stored("1", "", onNode("node-a"))), noon)
+	p := plan(observedFor(spreading(ours, "CloneSet", s), stored("1", "", onNode("node-a"))), noon)
 	require.Equal(t, map[string]string{"subset": "a"}, p.patches[0].labels)
 	require.Equal(t, map[string]string{"x": "y", keys.PodDeletionCost: "100", keys.MatchedWorkloadSpread: `{"name":"web","subset":"a"}`}, p.patches[0].annotations)
-	p = plan(seen(with(spreading(ours, "CloneSet", s), func(ws *appsv1beta1.WorkloadSpread) {
+	p = plan(observedFor(with(spreading(ours, "CloneSet", s), func(ws *appsv1beta1.WorkloadSpread) {
 		ws.Annotations = map[string]string{keys.IgnorePatchExistingPods: "true"}
 	}), stored("1", "", onNode("node-a"))), noon)
 	require.Empty(t, p.patches[0].labels)
@@ -236,7 +236,7 @@ func TestAdoptersPrefer(t *testing.T) {
 			s.PreferredNodeSelector = []corev1.PreferredSchedulingTerm{{Weight: weight, Preference: *inZone(name)}}
 		}
 	}
-	o := seen(spreading(ours, "CloneSet", subset("x", unlimited, prefers(5, "a")), subset("y", unlimited, prefers(50, "b"))), stored("1", "", onNode("node-b")))
+	o := observedFor(spreading(ours, "CloneSet", subset("x", unlimited, prefers(5, "a")), subset("y", unlimited, prefers(50, "b"))), stored("1", "", onNode("node-b")))
 	require.Contains(t, plan(o, noon).patches[0].annotations[keys.MatchedWorkloadSpread], `"subset":"y"`)
 }
 
@@ -281,7 +281,7 @@ func TestReconcile(t *testing.T) {
 	two := func() *appsv1beta1.WorkloadSpread {
 		return spreading(ours, "CloneSet", subset("a", 2), subset("b", unlimited))
 	}
-	t.Run("nothing of an object that is gone", func(t *testing.T) {
+	t.Run("a deleted WorkloadSpread leaves nothing", func(t *testing.T) {
 		t.Parallel()
 		c := clusterOf(t, interceptor.Funcs{})
 		_, err := c.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
@@ -309,7 +309,7 @@ func TestReconcile(t *testing.T) {
 		require.Equal(t, ws.ResourceVersion, again.ResourceVersion)
 		require.Len(t, order, 2)
 	})
-	t.Run("no pod is changed if somebody else has written the status", func(t *testing.T) {
+	t.Run("no pod is changed if another client has written the status", func(t *testing.T) {
 		t.Parallel()
 		c := clusterOf(t, interceptor.Funcs{
 			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
@@ -324,7 +324,7 @@ func TestReconcile(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, ws.Status.SubsetStatuses)
 	})
-	t.Run("a pod that has changed is looked at again", func(t *testing.T) {
+	t.Run("a changed pod is judged again", func(t *testing.T) {
 		t.Parallel()
 		c := clusterOf(t, interceptor.Funcs{
 			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
@@ -333,9 +333,9 @@ func TestReconcile(t *testing.T) {
 		}, with(spreading(ours, "CloneSet", subset("a", 2), subset("b", unlimited)), adaptive(5)), cloneSetOf(3), stored("1", "a", stuckSince(noon.Add(-time.Minute))))
 		res, _, err := c.reconcile(t)
 		require.NoError(t, err)
-		require.Equal(t, podcontrol.RetrySkipped, res.RequeueAfter)
+		require.Equal(t, control.RetrySkipped, res.RequeueAfter)
 	})
-	t.Run("a patch that fails is told and tried again", func(t *testing.T) {
+	t.Run("a failed patch is reported and retried", func(t *testing.T) {
 		t.Parallel()
 		c := clusterOf(t, interceptor.Funcs{
 			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
@@ -368,7 +368,7 @@ func TestReconcile(t *testing.T) {
 			res, ws, err := c.reconcile(t)
 			require.NoError(t, err)
 			require.Equal(t, creationTimeout, res.RequeueAfter, wrong)
-			require.Equal(t, []string{"versionIgnored a 0+1 [id-x]", "versionIgnored b 0+-1"}, lines(ws.Status), "its pod may still come")
+			require.Equal(t, []string{"versionIgnored a 0+1 [id-x]", "versionIgnored b 0+-1"}, lines(ws.Status), "the pod may still be created")
 			c.clock.Step(creationTimeout)
 			_, ws, err = c.reconcile(t)
 			require.NoError(t, err)
@@ -380,16 +380,16 @@ func TestReconcile(t *testing.T) {
 		pod := stored("x", "a")
 		c := clusterOf(t, interceptor.Funcs{}, ledger(two(), versionIgnored, line("a", 0, 1, "id-x"), line("b", 0, unlimited)), cloneSetOf(3), pod)
 		c.r.Client = withoutPods(c.WithWatch)
-		c.r.begun.Store(key, two().UID)
+		c.r.memory.Change(two(), func(k *known) { k.begun = true })
 		_, _, err := c.reconcile(t)
 		require.NoError(t, err)
 		c.clock.Step(creationTimeout)
 		res, ws, err := c.reconcile(t)
 		require.NoError(t, err)
-		require.Equal(t, creationTimeout, res.RequeueAfter, "it asks no more often than that")
+		require.Equal(t, creationTimeout, res.RequeueAfter, "the apiserver is not asked more often")
 		require.Equal(t, []string{"versionIgnored a 0+1 [id-x]", "versionIgnored b 0+-1"}, lines(ws.Status))
 	})
-	t.Run("a place of a pod that belongs to the workload no more is given back", func(t *testing.T) {
+	t.Run("the place of a pod that no longer belongs to the workload is given back", func(t *testing.T) {
 		t.Parallel()
 		pod := stored("x", "a", func(p *corev1.Pod) { p.OwnerReferences = nil })
 		c := clusterOf(t, interceptor.Funcs{}, ledger(two(), versionIgnored, line("a", 0, 1, "id-x"), line("b", 0, unlimited)), cloneSetOf(3), pod)
@@ -402,7 +402,7 @@ func TestReconcile(t *testing.T) {
 		require.Zero(t, res.RequeueAfter)
 		require.Equal(t, []string{"versionIgnored a 0+2", "versionIgnored b 0+-1"}, lines(ws.Status))
 	})
-	t.Run("a new leader does not wait for pods that belong to the workload no more", func(t *testing.T) {
+	t.Run("a new leader does not wait for pods that no longer belong to the workload", func(t *testing.T) {
 		t.Parallel()
 		released := stored("x", "a", func(p *corev1.Pod) { p.OwnerReferences = nil })
 		c := clusterOf(t, interceptor.Funcs{}, two(), cloneSetOf(3), released, stored("1", "a", cost("200")))
@@ -410,7 +410,7 @@ func TestReconcile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"versionIgnored a 1+1", "versionIgnored b 0+-1"}, lines(ws.Status))
 	})
-	t.Run("a new leader waits until its cache shows the pods that there are", func(t *testing.T) {
+	t.Run("a new leader waits until its cache shows all existing pods", func(t *testing.T) {
 		t.Parallel()
 		c := clusterOf(t, interceptor.Funcs{}, ledger(two(), versionIgnored, line("a", 2, 0), line("b", 0, unlimited)), cloneSetOf(3), stored("1", "a", cost("200")), stored("2", "a", cost("200")))
 		c.r.Client = withoutPods(c.WithWatch)
@@ -422,7 +422,7 @@ func TestReconcile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"versionIgnored a 2+0", "versionIgnored b 0+-1"}, lines(ws.Status))
 	})
-	t.Run("the next one counts when the elder is gone", func(t *testing.T) {
+	t.Run("the next WorkloadSpread takes over when the older one is gone", func(t *testing.T) {
 		t.Parallel()
 		elder := two()
 		elder.Name, elder.UID, elder.CreationTimestamp = "elder", "elder", metav1.NewTime(noon.Add(-time.Hour))
@@ -437,7 +437,7 @@ func TestReconcile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, ReasonSpreading, ws.Status.Conditions[0].Reason)
 	})
-	t.Run("pods of a Deployment by way of ReplicaSets", func(t *testing.T) {
+	t.Run("pods of a Deployment through ReplicaSets", func(t *testing.T) {
 		t.Parallel()
 		pod := podOfSet("new")
 		pod.Name, pod.UID = "1", "1"
@@ -460,9 +460,9 @@ func TestTotal(t *testing.T) {
 	t.Parallel()
 	job := jobOf(5)
 	job.Spec.Completions = new(int32(7))
-	paths := func(of ...string) func(*appsv1beta1.WorkloadSpread) {
+	paths := func(list ...string) func(*appsv1beta1.WorkloadSpread) {
 		return func(ws *appsv1beta1.WorkloadSpread) {
-			ws.Spec.TargetFilter = &appsv1beta1.WorkloadSpreadTargetFilter{ReplicasPathList: of}
+			ws.Spec.TargetFilter = &appsv1beta1.WorkloadSpreadTargetFilter{ReplicasPathList: list}
 		}
 	}
 	for _, tc := range []struct {
@@ -473,7 +473,7 @@ func TestTotal(t *testing.T) {
 	}{
 		{name: "parallelism of a Job", n: 5},
 		{name: "fields", paths: []string{"spec.parallelism", "spec.completions", "spec.none.replicas"}, n: 12},
-		{name: "a field that is no number", paths: []string{"metadata.name"}, unknown: "field metadata.name of the workload is no number of replicas"},
+		{name: "a field that is not a number", paths: []string{"metadata.name"}, unknown: "field metadata.name of the workload is not a number of replicas"},
 		{name: "an element of a list", paths: []string{"metadata.list.0"}, n: 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -486,11 +486,11 @@ func TestTotal(t *testing.T) {
 		})
 	}
 	object := map[string]any{"pools": []any{map[string]any{"replicas": int64(3)}}}
-	n, why := at(object, "pools.0.replicas")
+	n, why := valueAt(object, "pools.0.replicas")
 	require.Empty(t, why)
 	require.Equal(t, int32(3), n)
-	_, why = at(object, "pools.7.replicas")
-	require.Contains(t, why, `"7" is no index`)
+	_, why = valueAt(object, "pools.7.replicas")
+	require.Contains(t, why, `"7" is not an index`)
 	_, unknown, err := total(t.Context(), interceptor.NewClient(store(t), interceptor.Funcs{
 		SubResourceGet: func(context.Context, client.Client, string, client.Object, client.Object, ...client.SubResourceGetOption) error {
 			return apierrors.NewNotFound(schema.GroupResource{}, "web")
@@ -507,7 +507,6 @@ func reconciler(c client.Client, live client.Reader, clk interface {
 }, events *testkit.Events,
 ) *Reconciler {
 	return &Reconciler{
-		Client: c, Live: live, Clock: clk, Expect: expect.New("Test", clk, 0), Events: events, Namespace: "flotilla-system",
-		Opening: openTo{}, Versions: Versions{"deployment", "replicaset"},
+		Controller: controltest.New(c, live, clk, events), Namespace: "flotilla-system", Opening: openTo{}, Versions: Versions{"deployment", "replicaset"},
 	}
 }

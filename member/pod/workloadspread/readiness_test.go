@@ -21,10 +21,10 @@ func TestKstatusTellsHowFarAWorkloadSpreadIs(t *testing.T) {
 		deleted  bool
 		want     kstatus.Status
 	}{
-		{name: "it acts on pods", want: kstatus.CurrentStatus},
-		{name: "its target is still to come", inactive: &fault{ReasonTargetGone, "there is none"}, want: kstatus.InProgressStatus},
+		{name: "it is active", want: kstatus.CurrentStatus},
+		{name: "its target does not exist yet", inactive: &fault{ReasonTargetGone, "there is none"}, want: kstatus.InProgressStatus},
 		{name: "its pods are not sent to the webhook yet", inactive: &fault{ReasonNotSent, "not yet"}, want: kstatus.InProgressStatus},
-		{name: "another one has its target", inactive: &fault{ReasonTargetTaken, "by another"}, want: kstatus.FailedStatus},
+		{name: "another WorkloadSpread has its target", inactive: &fault{ReasonTargetTaken, "by another"}, want: kstatus.FailedStatus},
 		{name: "its target may not be read", inactive: &fault{ReasonTargetDenied, "forbidden"}, want: kstatus.FailedStatus},
 		{name: "its target is of another kind", inactive: &fault{ReasonNotAllowed, "not listed"}, want: kstatus.FailedStatus},
 		{name: "it is being deleted", deleted: true, want: kstatus.TerminatingStatus},

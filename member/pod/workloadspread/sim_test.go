@@ -20,9 +20,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/sim"
@@ -41,9 +41,9 @@ const later = "later"
 // simulated returns WorkloadSpread in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
-	about := func(changed func(was, is client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
-		return func(_ *sim.World, was, is client.Object) []reconcile.Request {
-			if was != nil && is != nil && !changed(was, is) {
+	about := func(changed func(before, after client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
+		return func(_ *sim.World, before, after client.Object) []reconcile.Request {
+			if before != nil && after != nil && !changed(before, after) {
 				return nil
 			}
 			return []reconcile.Request{{NamespacedName: key}}
@@ -63,11 +63,11 @@ func simulated(tb testing.TB) sim.Kind {
 		For: &appsv1beta1.WorkloadSpread{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
 			&appsv1beta1.CloneSet{}: about(workloadChanged), &corev1.Pod{}: about(podChanged),
-			&corev1.Node{}: about(func(was, is client.Object) bool { return !maps.Equal(was.GetLabels(), is.GetLabels()) }),
+			&corev1.Node{}: about(func(before, after client.Object) bool { return !maps.Equal(before.GetLabels(), after.GetLabels()) }),
 		},
 		Actors:  []sim.Actor{workload{}, scheduler{}, sim.Kubelet{}, sim.Collector{}},
-		Rules:   []sim.Rule{sim.DeletesByUID(), {Name: "no place is promised twice", State: promisesOnce}, {Name: "only pods that can't be scheduled are deleted", Write: deletesStuck}},
-		Summary: end,
+		Rules:   []sim.Rule{sim.DeletesByUID(), {Name: "no place is promised twice", State: promisesOnce}, {Name: "only unschedulable pods are deleted", Write: deletesStuck}},
+		Summary: summarize,
 	}
 }
 
@@ -83,7 +83,7 @@ func (workload) Steps(w *sim.World) []sim.Step {
 	for _, request := range sim.All[*corev1.ConfigMap](w) {
 		out = append(out, sim.Step{Do: func(ctx context.Context) error { return storePod(ctx, w, set, request) }})
 	}
-	pods := actives(w)
+	pods := activePods(w)
 	wanted := int(*set.Spec.Replicas)
 	if have := len(pods) + len(out); have < wanted {
 		out = append(out, sim.Step{Do: func(ctx context.Context) error { return admitPod(ctx, w) }})
@@ -101,7 +101,7 @@ func costIn(pod *corev1.Pod) int {
 	return n
 }
 
-func actives(w *sim.World) []*corev1.Pod {
+func activePods(w *sim.World) []*corev1.Pod {
 	return slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool { return !podpatch.Active(p) })
 }
 
@@ -109,7 +109,7 @@ func actives(w *sim.World) []*corev1.Pod {
 func admitPod(ctx context.Context, w *sim.World) error {
 	n := 0
 	for _, c := range w.Changes() {
-		if _, is := c.After.(*corev1.ConfigMap); is && c.Verb == sim.Create {
+		if _, isRequest := c.After.(*corev1.ConfigMap); isRequest && c.Verb == sim.Create {
 			n++
 		}
 	}
@@ -119,7 +119,7 @@ func admitPod(ctx context.Context, w *sim.World) error {
 		return client.IgnoreNotFound(err)
 	}
 	total := *sim.Find[*appsv1beta1.CloneSet](w, key).Spec.Replicas
-	i, changed := take(ws, versionIgnored, "id-"+request.Name, total, w.Now())
+	i, changed := takePlace(ws, versionIgnored, "id-"+request.Name, total, w.Now())
 	if changed {
 		if err := w.User().Status().Update(ctx, ws); err != nil {
 			return err
@@ -169,7 +169,7 @@ type scheduler struct{}
 func (scheduler) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	set := sim.Find[*appsv1beta1.CloneSet](w, key)
-	for _, pod := range actives(w) {
+	for _, pod := range activePods(w) {
 		m, _ := matchedOf(pod)
 		if m.Subset != nowhere || scheduled(pod) {
 			continue
@@ -214,7 +214,7 @@ func promisesOnce(w *sim.World) error {
 	i := slices.IndexFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool { return s.Name == name })
 	most := limit(&ws.Spec.Subsets[i], *sim.Find[*appsv1beta1.CloneSet](w, key).Spec.Replicas)
 	n := 0
-	for _, pod := range actives(w) {
+	for _, pod := range activePods(w) {
 		if m, _ := matchedOf(pod); m.Subset == name && pod.Annotations["uncounted"] == "" {
 			n++
 		}
@@ -241,11 +241,11 @@ func deletesStuck(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end returns what matters at rest.
-func end(w *sim.World) string {
+// summarize returns the part of the final state that must not depend on the schedule.
+func summarize(w *sim.World) string {
 	var out []string
 	n := map[string]int{}
-	pods := actives(w)
+	pods := activePods(w)
 	for _, pod := range pods {
 		m, _ := matchedOf(pod)
 		n[m.Subset]++
@@ -287,7 +287,7 @@ func end(w *sim.World) string {
 
 // describe returns what a write changed, for golden stories.
 func describe(c sim.Change) string {
-	of := func(o client.Object) []string {
+	fields := func(o client.Object) []string {
 		switch o := o.(type) {
 		case *appsv1beta1.WorkloadSpread:
 			out := lines(o.Status)
@@ -303,7 +303,7 @@ func describe(c sim.Change) string {
 		}
 		return nil
 	}
-	return c.News(of)
+	return c.News(fields)
 }
 
 func TestSimulation(t *testing.T) {
@@ -333,7 +333,7 @@ func nodes() []client.Object {
 func placed(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		ws := sim.Find[*appsv1beta1.WorkloadSpread](w, key)
-		return len(actives(w)) == n && len(sim.All[*corev1.ConfigMap](w)) == 0 && ws != nil && ws.Status.ObservedGeneration == ws.Generation
+		return len(activePods(w)) == n && len(sim.All[*corev1.ConfigMap](w)) == 0 && ws != nil && ws.Status.ObservedGeneration == ws.Generation
 	}
 }
 
@@ -345,7 +345,7 @@ func counted(n int) func(*sim.World) bool {
 			return false
 		}
 		in := map[string]int32{}
-		for _, pod := range actives(w) {
+		for _, pod := range activePods(w) {
 			m, _ := matchedOf(pod)
 			in[m.Subset]++
 		}
@@ -367,7 +367,7 @@ func scale(name string, when func(*sim.World) bool, n int32) sim.Edit {
 func remove(name string, when func(*sim.World) bool, which func(*corev1.Pod) bool, most int) sim.Edit {
 	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
 		left := most
-		for _, pod := range actives(w) {
+		for _, pod := range activePods(w) {
 			if which(pod) && left > 0 {
 				left--
 				if err := w.User().Delete(ctx, pod); err != nil {
@@ -408,11 +408,11 @@ func stories() []sim.Scenario {
 		{Name: "percentages follow the workload", Objects: all(cloneSetOf(4), half), Edits: []sim.Edit{
 			scale("scale to 8", placed(4), 8),
 		}},
-		{Name: "percentages hold for fewer replicas and more", Objects: all(cloneSetOf(9), spreading(ours, "CloneSet", subset("a", "34%"), subset("b", "33%"), subset("c", "33%"))), Edits: []sim.Edit{
+		{Name: "percentages hold while scaling in and out", Objects: all(cloneSetOf(9), spreading(ours, "CloneSet", subset("a", "34%"), subset("b", "33%"), subset("c", "33%"))), Edits: []sim.Edit{
 			scale("scale to 3", counted(9), 3), scale("scale to 6", counted(3), 6),
 		}},
 		{Name: "pods that never schedule move on", Objects: all(cloneSetOf(3), with(spreading(ours, "CloneSet", subset(nowhere, 2), subset("b", unlimited)), adaptive(10)))},
-		{Name: "pods are scheduled in the last moment", Objects: all(fits, with(spreading(ours, "CloneSet", subset(nowhere, 2), subset("b", unlimited)), adaptive(0), func(ws *appsv1beta1.WorkloadSpread) {
+		{Name: "pods are scheduled at the last moment", Objects: all(fits, with(spreading(ours, "CloneSet", subset(nowhere, 2), subset("b", unlimited)), adaptive(0), func(ws *appsv1beta1.WorkloadSpread) {
 			ws.Annotations = map[string]string{later: "true"}
 		}))},
 		{Name: "subsets change", Objects: all(cloneSetOf(5), changing()), Edits: []sim.Edit{
@@ -427,7 +427,7 @@ func stories() []sim.Scenario {
 			}),
 			scale("scale to 8", placed(6), 8),
 		}},
-		{Name: "a subset is left out and returns", Objects: all(cloneSetOf(4), changing()), Edits: []sim.Edit{
+		{Name: "a subset is removed and added again", Objects: all(cloneSetOf(4), changing()), Edits: []sim.Edit{
 			edit("without a", placed(4), func(ws *appsv1beta1.WorkloadSpread) {
 				ws.Generation++
 				ws.Spec.Subsets = ws.Spec.Subsets[1:]
@@ -439,8 +439,8 @@ func stories() []sim.Scenario {
 			scale("scale to 7", func(w *sim.World) bool { return sim.Find[*appsv1beta1.WorkloadSpread](w, key).Generation == 3 }, 7),
 		}},
 		{Name: "all subsets are full", Objects: all(cloneSetOf(4), spreading(ours, "CloneSet", subset("a", 1), subset("b", 1)))},
-		{Name: "pods that are older are adopted", Objects: all(cloneSetOf(4), three(), old("old-1", "node-a"), old("old-2", "node-a"), old("old-3", "node-a"), old("old-4", "node-b"))},
-		{Name: "webhooks crash after the status", Objects: all(crashing, changing()), Edits: []sim.Edit{
+		{Name: "older pods are adopted", Objects: all(cloneSetOf(4), three(), old("old-1", "node-a"), old("old-2", "node-a"), old("old-3", "node-a"), old("old-4", "node-b"))},
+		{Name: "webhooks crash after writing the status", Objects: all(crashing, changing()), Edits: []sim.Edit{
 			remove("delete two", placed(7), func(*corev1.Pod) bool { return true }, 2),
 		}},
 		{Name: "the workload is deleted", Objects: all(cloneSetOf(3), three()), Edits: []sim.Edit{
@@ -475,7 +475,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			}
 			return errDone
 		}},
-		{"only pods that can't be scheduled are deleted", func(ctx context.Context, c client.Client) error {
+		{"only unschedulable pods are deleted", func(ctx context.Context, c client.Client) error {
 			var pods corev1.PodList
 			if err := c.List(ctx, &pods); err != nil || len(pods.Items) == 0 {
 				return err
@@ -507,7 +507,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			s := sim.Scenario{
 				Name: "rogue", Objects: append(nodes(), cloneSetOf(6), spreading(ours, "CloneSet", subset("a", 2), subset("b", 2), subset("c", unlimited))),
 				Edits: []sim.Edit{scale("scale to 9", func(w *sim.World) bool {
-					return len(actives(w)) == 6 && sim.Find[*appsv1beta1.WorkloadSpread](w, key).Status.VersionedSubsetStatuses == nil
+					return len(activePods(w)) == 6 && sim.Find[*appsv1beta1.WorkloadSpread](w, key).Status.VersionedSubsetStatuses == nil
 				}, 9)},
 			}
 			require.ErrorContains(t, sim.Run(t.Context(), k, s, sim.Schedule{}).Err, tc.rule)

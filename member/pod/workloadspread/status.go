@@ -8,8 +8,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // status returns the new status, and the events about the WorkloadSpread.
@@ -22,8 +22,8 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.WorkloadSpreadSta
 	}
 	if p.inactive != nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.inactive.reason, p.inactive.message
-		was := report.GetCondition(o.ws.Status.Conditions, c.Type)
-		if p.inactive.reason != ReasonTargetGone && (was == nil || was.Reason != c.Reason) {
+		previous := report.GetCondition(o.ws.Status.Conditions, c.Type)
+		if p.inactive.reason != ReasonTargetGone && (previous == nil || previous.Reason != c.Reason) {
 			events = append(events, event.Warning(c.Reason, actionCount, "%s", c.Message))
 		}
 	}
@@ -36,19 +36,19 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.WorkloadSpreadSta
 	s.SubsetStatuses, s.VersionedSubsetStatuses = nil, map[string]appsv1beta1.WorkloadSpreadSubsetStatuses{}
 	total := make([]appsv1beta1.WorkloadSpreadSubsetStatus, len(o.ws.Spec.Subsets))
 	for i := range o.ws.Spec.Subsets {
-		total[i] = p.whole(o, i, now)
+		total[i] = p.subsetStatus(o, i, now)
 	}
 	for _, version := range p.versionsOf(o) {
 		all := make([]appsv1beta1.WorkloadSpreadSubsetStatus, len(total))
 		for i := range all {
 			all[i] = appsv1beta1.WorkloadSpreadSubsetStatus{
-				Name: total[i].Name, Conditions: total[i].Conditions, MissingReplicas: p.missing(o, version, i),
+				Name: total[i].Name, Conditions: total[i].Conditions, MissingReplicas: p.missingReplicas(o, version, i),
 			}
-			if of := p.subsets[version]; of != nil {
-				all[i].Replicas = number(len(of[i]))
+			if bySubset := p.subsets[version]; bySubset != nil {
+				all[i].Replicas = toInt32(len(bySubset[i]))
 			}
-			if of := p.creating[version]; of != nil {
-				all[i].CreatingPods = times(of[i])
+			if bySubset := p.creating[version]; bySubset != nil {
+				all[i].CreatingPods = toMetaTimes(bySubset[i])
 			}
 		}
 		s.VersionedSubsetStatuses[version] = all
@@ -56,7 +56,7 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.WorkloadSpreadSta
 	s.SubsetStatuses = total
 	if len(p.lost) > 0 {
 		events = append(events, event.Warning(ReasonCreatePodFailed, actionCount,
-			"%d pods were admitted and not created within %s, their places are free again: %s", len(p.lost), creationTimeout, event.Names(p.lost)))
+			"%d pod(s) were admitted but not created within %s, and their places are free again: %s", len(p.lost), creationTimeout, event.Names(p.lost)))
 	}
 	for _, name := range p.recovered {
 		events = append(events, event.Normal(ReasonRecovered, actionSchedule, "subset %s gets new pods again after %s", name, recovery))
@@ -77,23 +77,23 @@ func readiness(p planned) report.Readiness {
 	return report.Reconciling(p.inactive.reason, p.inactive.message)
 }
 
-// whole returns the status of a subset with the pods of all versions, which together determine how many are missing.
-func (p *planned) whole(o observed, i int, now time.Time) appsv1beta1.WorkloadSpreadSubsetStatus {
+// subsetStatus returns the status of a subset with the pods of all versions, which together determine how many are missing.
+func (p *planned) subsetStatus(o observed, i int, now time.Time) appsv1beta1.WorkloadSpreadSubsetStatus {
 	name := o.ws.Spec.Subsets[i].Name
 	out := appsv1beta1.WorkloadSpreadSubsetStatus{Name: name, Conditions: p.conditions(o, i, now)}
 	creating := map[string]time.Time{}
-	for _, of := range p.subsets {
-		out.Replicas += number(len(of[i]))
+	for _, bySubset := range p.subsets {
+		out.Replicas += toInt32(len(bySubset[i]))
 	}
-	for _, of := range p.creating {
-		maps.Copy(creating, of[i])
+	for _, bySubset := range p.creating {
+		maps.Copy(creating, bySubset[i])
 	}
 	if _, slice := o.ws.Annotations[keys.FleetRowUID]; slice && i == len(o.ws.Spec.Subsets)-1 { // Pods of other subsets go to the next subset first.
-		out.UnschedulableReplicas = number(len(p.late(o, i, now)))
+		out.UnschedulableReplicas = toInt32(len(p.unschedulablePods(o, i, now)))
 	}
-	out.CreatingPods = times(creating)
+	out.CreatingPods = toMetaTimes(creating)
 	if out.MissingReplicas = limit(&o.ws.Spec.Subsets[i], o.total); out.MissingReplicas != unlimited {
-		out.MissingReplicas = max(out.MissingReplicas-out.Replicas-number(len(creating)), 0)
+		out.MissingReplicas = max(out.MissingReplicas-out.Replicas-toInt32(len(creating)), 0)
 	}
 	return out
 }
@@ -111,14 +111,14 @@ func (p *planned) conditions(o observed, i int, now time.Time) []metav1.Conditio
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonUnschedulable, "a pod could not be scheduled: new ones go to the next subset"
 		now = since
 	}
-	var was []metav1.Condition
+	var previous []metav1.Condition
 	if st := statusOf(o.ws.Status.SubsetStatuses, o.ws.Spec.Subsets[i].Name); st != nil {
-		was = st.Conditions
+		previous = st.Conditions
 	}
-	if old := report.GetCondition(was, c.Type); old != nil && old.Status == c.Status && p.reopened(i, old.LastTransitionTime.Time) {
-		was = nil // The subset was closed before, and is now closed again.
+	if old := report.GetCondition(previous, c.Type); old != nil && old.Status == c.Status && p.reopened(i, old.LastTransitionTime.Time) {
+		previous = nil // The subset was closed before, and is now closed again.
 	}
-	return report.SetCondition(was, c, now)
+	return report.SetCondition(previous, c, now)
 }
 
 // reopened reports whether a subset was closed again after the given time.
@@ -127,8 +127,8 @@ func (p *planned) reopened(i int, since time.Time) bool {
 	return ok && closed.After(since)
 }
 
-// times converts the times of places. It returns nil if there are none.
-func times(ids map[string]time.Time) map[string]metav1.Time {
+// toMetaTimes converts the times of places. It returns nil if there are none.
+func toMetaTimes(ids map[string]time.Time) map[string]metav1.Time {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -144,7 +144,7 @@ func roomOf(s *appsv1beta1.WorkloadSpreadStatus) *appsv1beta1.WorkloadSpreadStat
 	out := s.DeepCopy()
 	blank := func(all []appsv1beta1.WorkloadSpreadSubsetStatus) {
 		for i := range all {
-			if all[i].Replicas = takenIn(&all[i]); all[i].MissingReplicas == unlimited {
+			if all[i].Replicas = takenPlaces(&all[i]); all[i].MissingReplicas == unlimited {
 				all[i].Replicas = 0
 			}
 			all[i].CreatingPods, all[i].DeletingPods = nil, nil
@@ -157,15 +157,15 @@ func roomOf(s *appsv1beta1.WorkloadSpreadStatus) *appsv1beta1.WorkloadSpreadStat
 	return out
 }
 
-// done returns events about what was done to pods.
-func done(a applied) []event.Event {
+// doneEvents returns events about what was done to pods.
+func doneEvents(a applied) []event.Event {
 	var out []event.Event
 	if len(a.deleted) > 0 {
 		out = append(out, event.Normal(ReasonUnschedulable, actionSchedule,
-			"deleted %d pods that could not be scheduled, so that they are created in the next subset: %s", len(a.deleted), event.Names(a.deleted)))
+			"deleted %d pod(s) that could not be scheduled, so that they are created in the next subset: %s", len(a.deleted), event.Names(a.deleted)))
 	}
 	if len(a.failed) > 0 {
-		out = append(out, event.Warning(ReasonPatchFailed, actionPatch, "could not patch %d pods: %s: %v", len(a.failed), event.Names(a.failed), a.err))
+		out = append(out, event.Warning(ReasonPatchFailed, actionPatch, "could not patch %d pod(s): %s: %v", len(a.failed), event.Names(a.failed), a.err))
 	}
 	return out
 }

@@ -16,11 +16,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/control/groupwrite"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/groupwrite"
-	"github.com/flotilla-io/flotilla/pkg/ordinal"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/plan/ordinal"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // Feature is the name of the step.
@@ -40,21 +40,21 @@ type spreader struct {
 	live    client.Reader
 	watched func(schema.GroupVersionKind) bool
 	ledger  *groupwrite.Writer[appsv1beta1.WorkloadSpread, *appsv1beta1.WorkloadSpread]
-	left    *left
+	left    *departures
 }
 
 func newSpreader(namespace string, versions Versions, startOrdinal bool, c clock.WithTicker) *spreader {
-	return &spreader{namespace: namespace, versions: versions, startOrdinal: startOrdinal, clock: c, left: newLeft(c)}
+	return &spreader{namespace: namespace, versions: versions, startOrdinal: startOrdinal, clock: c, left: newDepartures(c)}
 }
 
 // step returns the step of the pod webhook.
-func (s *spreader) step() podstep.Step {
-	return podstep.Step{
-		Feature: Feature, Order: podstep.OrderWorkloadSpread, Gate: feature.WorkloadSpread,
+func (s *spreader) step() podwebhook.Step {
+	return podwebhook.Step{
+		Feature: Feature, Order: podwebhook.OrderWorkloadSpread, Gate: feature.WorkloadSpread,
 		Object: &appsv1beta1.WorkloadSpread{}, List: &appsv1beta1.WorkloadSpreadList{}, Active: true, Index: scaletarget.IndexSpreads,
 		Setup: func(ctx context.Context, mgr ctrl.Manager) error {
 			w := scaletarget.NewWatcher(mgr.GetCache(), s.namespace, scaletarget.KeyWorkloadSpread, s.clock)
-			s.use(mgr.GetClient(), mgr.GetAPIReader())
+			s.setClients(mgr.GetClient(), mgr.GetAPIReader())
 			s.watched = w.Watched
 			return errors.Join(s.left.follow(ctx, mgr.GetCache()), mgr.Add(w))
 		},
@@ -62,8 +62,8 @@ func (s *spreader) step() podstep.Step {
 	}
 }
 
-// use sets the clients.
-func (s *spreader) use(c client.Client, live client.Reader) {
+// setClients sets the clients.
+func (s *spreader) setClients(c client.Client, live client.Reader) {
 	s.client, s.live, s.ledger = c, live, groupwrite.New[appsv1beta1.WorkloadSpread](c, live)
 }
 
@@ -88,19 +88,19 @@ type facts struct {
 	passed []string
 }
 
-// observe implements podstep.Step. It reads only from the cache that every replica has.
-func (s *spreader) observe(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
-	return s.find(ctx, cache, cache, pod)
+// observe implements podwebhook.Step. It reads only from the cache that every replica has.
+func (s *spreader) observe(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podwebhook.Facts, error) {
+	return s.findSpread(ctx, cache, cache, pod)
 }
 
-// find finds the WorkloadSpread of a pod, reading its controllers from owners, and the pod's place, using the cache.
-func (s *spreader) find(ctx context.Context, cache, owners client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
+// findSpread finds the WorkloadSpread of a pod, reading its controllers from owners, and the pod's place, using the cache.
+func (s *spreader) findSpread(ctx context.Context, cache, owners client.Reader, pod *corev1.Pod) (podwebhook.Facts, error) {
 	var all appsv1beta1.WorkloadSpreadList
 	if err := cache.List(ctx, &all, client.InNamespace(pod.Namespace), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list WorkloadSpreads: %w", err)
 	}
 	if len(all.Items) == 0 {
-		return podstep.Nothing("the namespace has no WorkloadSpread"), nil
+		return podwebhook.Nothing("the namespace has no WorkloadSpread"), nil
 	}
 	chain, missing, err := scaletarget.Chain(ctx, owners, pod, s.readable)
 	if err != nil {
@@ -112,27 +112,27 @@ func (s *spreader) find(ctx context.Context, cache, owners client.Reader, pod *c
 			return nil, err
 		}
 		if len(found) > 0 {
-			return s.about(ctx, cache, owners, found[0], ref, pod)
+			return s.factsFor(ctx, cache, owners, found[0], ref, pod)
 		}
 	}
 	if missing {
 		return &facts{s: s, missing: chain[len(chain)-1], subset: -1}, nil
 	}
 	if len(chain) == 0 {
-		return podstep.Nothing("the pod has no controller"), nil
+		return podwebhook.Nothing("the pod has no controller"), nil
 	}
-	return podstep.Nothing(fmt.Sprintf("no WorkloadSpread has %s as its target", chain[len(chain)-1])), nil
+	return podwebhook.Nothing(fmt.Sprintf("no WorkloadSpread has %s as its target", chain[len(chain)-1])), nil
 }
 
 // readable reports whether the cache can read a kind without waiting.
 func (s *spreader) readable(kind schema.GroupVersionKind) bool {
-	return cached(kind.GroupKind()) || s.watched != nil && s.watched(kind)
+	return alwaysCached(kind.GroupKind()) || s.watched != nil && s.watched(kind)
 }
 
-// about returns the facts about a pod of a given WorkloadSpread.
-func (s *spreader) about(
+// factsFor returns the facts about a pod of a given WorkloadSpread.
+func (s *spreader) factsFor(
 	ctx context.Context, cache, owners client.Reader, ws *appsv1beta1.WorkloadSpread, ref scaletarget.Ref, pod *corev1.Pod,
-) (podstep.Facts, error) {
+) (podwebhook.Facts, error) {
 	kind := ref.Kind.GroupKind()
 	if !builtIn(kind) {
 		listed, err := scaletarget.List(ctx, cache, s.namespace, scaletarget.KeyWorkloadSpread)
@@ -140,17 +140,17 @@ func (s *spreader) about(
 			return nil, err
 		}
 		if !allowed(kind, listed) {
-			return podstep.Nothing(fmt.Sprintf("%s is not in ConfigMap %s", kind, scaletarget.ConfigMap)), nil
+			return podwebhook.Nothing(fmt.Sprintf("%s is not listed in ConfigMap %s", kind, scaletarget.ConfigMap)), nil
 		}
 	}
 	if !selects(ws, pod) {
-		return podstep.Nothing(ws.Name + " does not select the pod: spec.targetFilter.selector"), nil
+		return podwebhook.Nothing(ws.Name + " does not select the pod: spec.targetFilter.selector"), nil
 	}
-	f := &facts{s: s, ws: ws, kind: kind, version: s.versions.of(kind, pod)}
+	f := &facts{s: s, ws: ws, kind: kind, version: s.versions.versionOf(kind, pod)}
 	switch {
-	case fixed(ws):
+	case takesAllPods(ws):
 		return f, nil
-	case numbered(kind):
+	case hasOrdinals(kind):
 		set, err := scaletarget.Get(ctx, owners, ref)
 		if err != nil {
 			return nil, err
@@ -160,11 +160,11 @@ func (s *spreader) about(
 		}
 		f.subset = -1
 		if rank := s.rank(set, pod); rank >= 0 {
-			f.subset = byRank(ws, rank)
+			f.subset = subsetByRank(ws, rank)
 		}
 		return f, nil
 	}
-	return f, f.count(ctx, cache, ref)
+	return f, f.countPlaces(ctx, cache, ref)
 }
 
 // rank returns how many pods of a StatefulSet come before this one by ordinal, without reserved ordinals. -1 means that the pod has no
@@ -189,11 +189,11 @@ func (s *spreader) rank(set client.Object, pod *corev1.Pod) int64 {
 	return n - start
 }
 
-// count chooses a subset using the cache. Only a place in a limited subset is counted. The last subset often has no limit, and takes its pods
-// without a write.
-func (f *facts) count(ctx context.Context, cache client.Reader, ref scaletarget.Ref) error {
+// countPlaces chooses a subset using the cache. Only a place in a limited subset is counted. The last subset often has no limit, and takes its
+// pods without a write.
+func (f *facts) countPlaces(ctx context.Context, cache client.Reader, ref scaletarget.Ref) error {
 	f.total = totalUnknown
-	if percentages(f.ws) && cachedReplicas(f.kind) && !byPath(f.ws) {
+	if anyPercentage(f.ws) && cachedReplicas(f.kind) && !byPath(f.ws) {
 		w, err := scaletarget.Get(ctx, cache, ref)
 		if err != nil {
 			return err
@@ -204,14 +204,15 @@ func (f *facts) count(ctx context.Context, cache client.Reader, ref scaletarget.
 			}
 		}
 	}
-	f.choose()
+	f.chooseSubset()
 	return nil
 }
 
-// choose chooses a subset using the status in ws. It doesn't leave out a pod because of percentages of a replica count that may be outdated.
-func (f *facts) choose() {
-	f.subset, f.passed = choose(f.ws, f.version, f.total), nil
-	f.ask = percentages(f.ws) && (f.subset < 0 || f.total == totalUnknown && len(f.ws.Status.VersionedSubsetStatuses[f.version]) == 0)
+// chooseSubset chooses a subset using the status in ws. It doesn't leave out a pod because of percentages of a replica count that may be
+// outdated.
+func (f *facts) chooseSubset() {
+	f.subset, f.passed = chooseSubset(f.ws, f.version, f.total), nil
+	f.ask = anyPercentage(f.ws) && (f.subset < 0 || f.total == totalUnknown && len(f.ws.Status.VersionedSubsetStatuses[f.version]) == 0)
 	f.counted = f.ask || f.subset >= 0 && f.ws.Spec.Subsets[f.subset].MaxReplicas != nil
 	for i := range f.ws.Spec.Subsets {
 		if i == f.subset {
@@ -231,46 +232,46 @@ func byPath(ws *appsv1beta1.WorkloadSpread) bool {
 	return ws.Spec.TargetFilter != nil && len(ws.Spec.TargetFilter.ReplicasPathList) > 0
 }
 
-// Reserve implements podstep.Reserver.
+// Reserve implements podwebhook.Reserver.
 func (f *facts) Reserve(ctx context.Context, pod *corev1.Pod) error {
 	if f.ws == nil {
-		if err := f.again(ctx, pod); err != nil || f.ws == nil {
+		if err := f.findLive(ctx, pod); err != nil || f.ws == nil {
 			return err
 		}
 	}
-	if err := f.settle(ctx, pod); err != nil {
+	if err := f.awaitFreedPlaces(ctx, pod); err != nil {
 		return err
 	}
 	if f.counted {
-		if err := f.take(ctx); err != nil {
+		if err := f.takePlace(ctx); err != nil {
 			return err
 		}
 	}
 	if f.subset < 0 {
 		if f.ws.Spec.OverflowPolicy == appsv1beta1.OverflowRefuse {
-			return podstep.RefusedError(f.full())
+			return podwebhook.RefusedError(f.fullMessage())
 		}
 		return nil
 	}
 	return f.inject(pod.DeepCopy())
 }
 
-// again repeats find with the apiserver: a pod is often created right after its controller.
-func (f *facts) again(ctx context.Context, pod *corev1.Pod) error {
-	found, err := f.s.find(ctx, f.s.client, f.s.live, pod)
+// findLive repeats find with the apiserver: a pod is often created right after its controller.
+func (f *facts) findLive(ctx context.Context, pod *corev1.Pod) error {
+	found, err := f.s.findSpread(ctx, f.s.client, f.s.live, pod)
 	if err != nil {
 		return err
 	}
-	if is, ok := found.(*facts); ok { // A pod whose controller doesn't exist belongs to no WorkloadSpread.
-		*f = *is
+	if known, ok := found.(*facts); ok { // A pod whose controller doesn't exist belongs to no WorkloadSpread.
+		*f = *known
 	}
 	return nil
 }
 
-// settle waits while a place that a pod has just left is not yet counted as free.
-func (f *facts) settle(ctx context.Context, pod *corev1.Pod) error {
+// awaitFreedPlaces waits while a place that a pod has just left is not yet counted as free.
+func (f *facts) awaitFreedPlaces(ctx context.Context, pod *corev1.Pod) error {
 	for {
-		wait, changed := f.s.left.recent(pod, f.ws.Name, f.passed)
+		wait, changed := f.s.left.waitFor(pod, f.ws.Name, f.passed)
 		if wait <= 0 {
 			return nil
 		}
@@ -288,12 +289,12 @@ func (f *facts) settle(ctx context.Context, pod *corev1.Pod) error {
 			return err
 		}
 		f.ws = ws
-		f.choose()
+		f.chooseSubset()
 	}
 }
 
-// take takes a place by writing the status.
-func (f *facts) take(ctx context.Context) error {
+// takePlace takes a place by writing the status.
+func (f *facts) takePlace(ctx context.Context) error {
 	if f.ask {
 		if err := f.askTotal(ctx); err != nil {
 			return err
@@ -301,22 +302,22 @@ func (f *facts) take(ctx context.Context) error {
 	}
 	f.id = string(uuid.NewUUID())
 	key, uid, subset := client.ObjectKeyFromObject(f.ws), f.ws.UID, -1
-	var is *appsv1beta1.WorkloadSpread
+	var written *appsv1beta1.WorkloadSpread
 	err := f.s.ledger.Do(ctx, key, func(ws *appsv1beta1.WorkloadSpread) (changed bool) {
-		subset, is = -1, ws
+		subset, written = -1, ws
 		if ws.UID != uid {
 			return false
 		}
-		subset, changed = take(ws, f.version, f.id, f.total, f.s.clock.Now())
+		subset, changed = takePlace(ws, f.version, f.id, f.total, f.s.clock.Now())
 		return changed
 	})
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	if err != nil || is.UID != uid {
+	if err != nil || written.UID != uid {
 		return fmt.Errorf("WorkloadSpread %s was deleted meanwhile: the pod is created again", key.Name)
 	}
-	f.ws, f.subset = is, subset
+	f.ws, f.subset = written, subset
 	return nil
 }
 
@@ -341,12 +342,12 @@ func (f *facts) askTotal(ctx context.Context) error {
 	return err
 }
 
-// full returns the message that there is no room.
-func (f *facts) full() string {
+// fullMessage returns the message that there is no room.
+func (f *facts) fullMessage() string {
 	if f.ws.Spec.OverflowPolicy == appsv1beta1.OverflowRefuse {
 		return fmt.Sprintf("all subsets of %s are full, and its overflowPolicy is Refuse: raise maxReplicas, add a subset, or set overflowPolicy to Create", f.ws.Name)
 	}
-	return fmt.Sprintf("all subsets of %s are full: it is in none", f.ws.Name)
+	return fmt.Sprintf("all subsets of %s are full: it is assigned to none", f.ws.Name)
 }
 
 // inject applies the subset's settings to a pod.
@@ -355,7 +356,7 @@ func (f *facts) inject(pod *corev1.Pod) error {
 	if err := inject(pod, s, matched{Name: f.ws.Name, Subset: s.Name, UID: f.id}); err != nil {
 		return fmt.Errorf("subset %s of WorkloadSpread %s: %w", s.Name, f.ws.Name, err)
 	}
-	if costed(pod) { // This saves the controller a write.
+	if usesDeletionCost(pod) { // This saves the controller a write.
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, keys.PodDeletionCost, costOfNew(f.ws, f.version, f.subset, f.total, f.id))
 	}
 	return nil
@@ -364,26 +365,26 @@ func (f *facts) inject(pod *corev1.Pod) error {
 // leaveOut removes the pod from any subset, whatever its template says.
 func (f *facts) leaveOut(pod *corev1.Pod) {
 	delete(pod.Annotations, keys.MatchedWorkloadSpread)
-	if costed(pod) {
+	if usesDeletionCost(pod) {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, keys.PodDeletionCost, costOfNone(len(f.ws.Spec.Subsets)))
 	}
 }
 
-// Change implements podstep.Facts.
+// Change implements podwebhook.Facts.
 func (f *facts) Change(pod *corev1.Pod) string {
 	switch {
 	case f.ws == nil:
-		return fmt.Sprintf("%s, a controller of the pod, is not known", f.missing)
+		return fmt.Sprintf("%s, a controller of the pod, is unknown", f.missing)
 	case f.ask && f.total == totalUnknown:
-		return f.ws.Name + " chooses by a percentage of the workload's replicas, for which a dry run does not ask"
+		return f.ws.Name + " chooses by a percentage of the workload's replicas, which a dry run does not read"
 	case f.subset < 0:
 		f.leaveOut(pod)
-		return f.full()
+		return f.fullMessage()
 	}
 	if err := f.inject(pod); err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("%s sends it to subset %s", f.ws.Name, f.ws.Spec.Subsets[f.subset].Name)
+	return fmt.Sprintf("%s assigns it to subset %s", f.ws.Name, f.ws.Spec.Subsets[f.subset].Name)
 }
 
-var _ podstep.Reserver = &facts{}
+var _ podwebhook.Reserver = &facts{}

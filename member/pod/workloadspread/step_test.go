@@ -20,14 +20,14 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/admission"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // spreaderOf returns a spreader with these clients.
 func spreaderOf(c client.Client, live client.Reader) *spreader {
 	s := newSpreader("flotilla-system", Versions{"deployment", "replicaset"}, true, clocktesting.NewFakeClock(noon))
-	s.use(c, live)
+	s.setClients(c, live)
 	return s
 }
 
@@ -89,21 +89,21 @@ func TestStep(t *testing.T) {
 		fault   string
 	}{
 		{name: "a pod without a controller", known: []client.Object{two()}, pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace}}, why: "the pod has no controller"},
-		{name: "a namespace without any", pod: newPodOf(ours, "CloneSet", "web", "set"), why: "the namespace has no WorkloadSpread"},
+		{name: "a namespace without a WorkloadSpread", pod: newPodOf(ours, "CloneSet", "web", "set"), why: "the namespace has no WorkloadSpread"},
 		{name: "a pod of another workload", known: []client.Object{two()}, pod: newPodOf("batch/v1", "Job", "other", "job"), why: "no WorkloadSpread has Job.batch other as its target"},
-		{name: "a place is taken", known: []client.Object{two(), cloneSetOf(3)}, pod: newPodOf(ours, "CloneSet", "web", "set"), subset: "a", writes: 1, why: "web sends it to subset a"},
+		{name: "a place is taken", known: []client.Object{two(), cloneSetOf(3)}, pod: newPodOf(ours, "CloneSet", "web", "set"), subset: "a", writes: 1, why: "web assigns it to subset a"},
 		{name: "another version of the kind", known: []client.Object{two(), cloneSetOf(3)}, pod: newPodOf("apps.kruise.io/v1alpha1", "CloneSet", "web", "set"), subset: "a", writes: 1},
 		{
 			name: "places without a limit take no write", known: []client.Object{ledger(two(), versionIgnored, line("a", 1, 0), line("b", 0, unlimited)), cloneSetOf(3)},
 			pod: newPodOf(ours, "CloneSet", "web", "set"), subset: "b",
 		},
-		{name: "nor does the only subset", known: []client.Object{spreading(ours, "CloneSet", subset("a", unlimited))}, pod: newPodOf(ours, "CloneSet", "web", "set"), subset: "a"},
+		{name: "the only subset takes no write", known: []client.Object{spreading(ours, "CloneSet", subset("a", unlimited))}, pod: newPodOf(ours, "CloneSet", "web", "set"), subset: "a"},
 		{
-			name: "all are full", known: []client.Object{ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0)), cloneSetOf(3)},
+			name: "all subsets are full", known: []client.Object{ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0)), cloneSetOf(3)},
 			pod: newPodOf(ours, "CloneSet", "web", "set"), why: "all subsets of web are full",
 		},
 		{
-			name: "all are full, for a pod whose template says otherwise", known: []client.Object{ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0)), cloneSetOf(3)},
+			name: "all subsets are full, for a pod whose template names a subset", known: []client.Object{ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0)), cloneSetOf(3)},
 			pod: func() *corev1.Pod {
 				pod := newPodOf(ours, "CloneSet", "web", "set")
 				pod.Annotations = map[string]string{keys.MatchedWorkloadSpread: matched{Name: "web", Subset: "a"}.String()}
@@ -111,32 +111,32 @@ func TestStep(t *testing.T) {
 			}(), why: "all subsets of web are full",
 		},
 		{
-			name: "all are full, and that refuses", known: []client.Object{with(ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0)), refuses), cloneSetOf(3)},
+			name: "all subsets are full, with overflowPolicy Refuse", known: []client.Object{with(ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0)), refuses), cloneSetOf(3)},
 			pod: newPodOf(ours, "CloneSet", "web", "set"), refused: "all subsets of web are full, and its overflowPolicy is Refuse",
 		},
 		{name: "percentages of a CloneSet", known: []client.Object{spreading(ours, "CloneSet", subset("a", "0%"), subset("b", "100%")), cloneSetOf(3)}, pod: newPodOf(ours, "CloneSet", "web", "set"), subset: "b", writes: 1},
 		{
-			name: "percentages of a Job, which is asked for", known: []client.Object{spreading("batch/v1", "Job", subset("a", "0%"), subset("b", "100%")), jobOf(4)},
-			pod: newPodOf("batch/v1", "Job", "web", "job"), subset: "b", writes: 1, why: "sends it to subset b",
+			name: "percentages of a Job, which is read from the apiserver", known: []client.Object{spreading("batch/v1", "Job", subset("a", "0%"), subset("b", "100%")), jobOf(4)},
+			pod: newPodOf("batch/v1", "Job", "web", "job"), subset: "b", writes: 1, why: "assigns it to subset b",
 		},
 		{
-			name: "a pod of a Deployment, by its version", known: []client.Object{
+			name: "a pod of a Deployment by its version", known: []client.Object{
 				ledger(spreading("apps/v1", "Deployment", subset("a", 1), subset("b", 9)), "old", line("a", 1, 0), line("b", 1, 8)), deploymentOf(), setOf("2", "new"),
 			}, pod: podOfSet("new"), subset: "a", writes: 1,
 		},
-		{name: "a ReplicaSet that the cache does not have, nor the apiserver", known: []client.Object{spreading("apps/v1", "Deployment", subset("a", 1)), deploymentOf()}, pod: podOfSet("new"), why: "ReplicaSet.apps web-new, a controller of the pod, is not known"},
+		{name: "a ReplicaSet that neither the cache nor the apiserver has", known: []client.Object{spreading("apps/v1", "Deployment", subset("a", 1)), deploymentOf()}, pod: podOfSet("new"), why: "ReplicaSet.apps web-new, a controller of the pod, is unknown"},
 		{name: "an ordinal after start and reserved ones", known: []client.Object{spreading(ours, "StatefulSet", subset("a", 2), subset("b", 2)), advanced}, pod: ordinalPod(ours, "web-7"), subset: "a"},
-		{name: "the next one", known: []client.Object{spreading(ours, "StatefulSet", subset("a", 2), subset("b", 2)), advanced}, pod: ordinalPod(ours, "web-10"), subset: "b"},
+		{name: "the next ordinal", known: []client.Object{spreading(ours, "StatefulSet", subset("a", 2), subset("b", 2)), advanced}, pod: ordinalPod(ours, "web-10"), subset: "b"},
 		{name: "an ordinal of a StatefulSet of apps", known: []client.Object{spreading("apps/v1", "StatefulSet", subset("a", 2), subset("b", 2)), native}, pod: ordinalPod("apps/v1", "web-5"), subset: "b"},
-		{name: "an ordinal for which there is no room", known: []client.Object{spreading("apps/v1", "StatefulSet", subset("a", 2), subset("b", 2)), native}, pod: ordinalPod("apps/v1", "web-7"), why: "full"},
-		{name: "a kind that is not listed any more", known: []client.Object{spreading("game.kruise.io/v1", "GameServerSet", subset("a", 1))}, pod: newPodOf("game.kruise.io/v1", "GameServerSet", "web", "g"), why: "GameServerSet.game.kruise.io is not in ConfigMap kruise-configuration"},
+		{name: "an ordinal without room", known: []client.Object{spreading("apps/v1", "StatefulSet", subset("a", 2), subset("b", 2)), native}, pod: ordinalPod("apps/v1", "web-7"), why: "full"},
+		{name: "a kind that is no longer listed", known: []client.Object{spreading("game.kruise.io/v1", "GameServerSet", subset("a", 1))}, pod: newPodOf("game.kruise.io/v1", "GameServerSet", "web", "g"), why: "GameServerSet.game.kruise.io is not listed in ConfigMap kruise-configuration"},
 		{name: "a kind that is listed", known: []client.Object{spreading("game.kruise.io/v1", "GameServerSet", subset("a", 1)), listing(games)}, pod: newPodOf("game.kruise.io/v1", "GameServerSet", "web", "g"), subset: "a", writes: 1},
 		{
 			name: "a filter", known: []client.Object{with(two(), func(ws *appsv1beta1.WorkloadSpread) {
 				ws.Spec.TargetFilter = &appsv1beta1.WorkloadSpreadTargetFilter{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}}}
 			}), cloneSetOf(1)}, pod: newPodOf(ours, "CloneSet", "web", "set"), why: "web does not select the pod",
 		},
-		{name: "a patch that does not fit refuses the pod", known: []client.Object{spreading(ours, "CloneSet", subset("a", unlimited, patching(`{"spec":{"containers":7}}`)))}, pod: newPodOf(ours, "CloneSet", "web", "set"), fault: "subset a of WorkloadSpread web: read the patched pod"},
+		{name: "an invalid patch refuses the pod", known: []client.Object{spreading(ours, "CloneSet", subset("a", unlimited, patching(`{"spec":{"containers":7}}`)))}, pod: newPodOf(ours, "CloneSet", "web", "set"), fault: "subset a of WorkloadSpread web: read the patched pod"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -154,11 +154,11 @@ func TestStep(t *testing.T) {
 			dry := tc.pod.DeepCopy()
 			f.Change(dry)
 			require.Zero(t, writes, "a dry run writes nothing")
-			if r, ok := f.(podstep.Reserver); ok {
+			if r, ok := f.(podwebhook.Reserver); ok {
 				err = r.Reserve(t.Context(), tc.pod)
 			}
-			require.Empty(t, cmp.Diff(before, tc.pod), "so far nothing is changed")
-			var refused podstep.RefusedError
+			require.Empty(t, cmp.Diff(before, tc.pod), "only Change changes the pod")
+			var refused podwebhook.RefusedError
 			if tc.refused != "" {
 				require.ErrorAs(t, err, &refused)
 				require.ErrorContains(t, err, tc.refused)
@@ -176,7 +176,7 @@ func TestStep(t *testing.T) {
 			require.Equal(t, tc.subset != "", has, why)
 			if !has {
 				delete(before.Annotations, keys.MatchedWorkloadSpread)
-				if strings.Contains(why, "full") && costed(tc.pod) {
+				if strings.Contains(why, "full") && usesDeletionCost(tc.pod) {
 					cost("-200")(before)
 				}
 				require.Empty(t, cmp.Diff(before, tc.pod))
@@ -187,11 +187,11 @@ func TestStep(t *testing.T) {
 			if tc.writes > 0 {
 				var ws appsv1beta1.WorkloadSpread
 				require.NoError(t, c.Get(t.Context(), key, &ws))
-				v := s.versions.of(scaletarget.SpreadTarget(&ws).Kind.GroupKind(), tc.pod)
+				v := s.versions.versionOf(scaletarget.SpreadTarget(&ws).Kind.GroupKind(), tc.pod)
 				require.Contains(t, statusOf(ws.Status.VersionedSubsetStatuses[v], tc.subset).CreatingPods, m.UID)
 			}
-			if costed(tc.pod) {
-				require.NotEmpty(t, tc.pod.Annotations[keys.PodDeletionCost], "the controller need not write it")
+			if usesDeletionCost(tc.pod) {
+				require.NotEmpty(t, tc.pod.Annotations[keys.PodDeletionCost], "the controller doesn't have to write the cost")
 			}
 		})
 	}
@@ -209,15 +209,15 @@ func TestExplained(t *testing.T) {
 	}{
 		{
 			name: "a subset with a limit", known: []client.Object{spreading(ours, "CloneSet", subset("a", 1)), cloneSetOf(3)}, pod: newPodOf(ours, "CloneSet", "web", "set"),
-			want: admission.Outcome{Changed: true, Why: "web sends it to subset a"},
+			want: admission.Outcome{Changed: true, Why: "web assigns it to subset a"},
 		},
 		{
 			name: "no room", known: []client.Object{full.DeepCopy(), cloneSetOf(3)}, pod: newPodOf(ours, "CloneSet", "web", "set"),
-			want: admission.Outcome{Changed: true, Why: "all subsets of web are full: it is in none"},
+			want: admission.Outcome{Changed: true, Why: "all subsets of web are full: it is assigned to none"},
 		},
 		{
 			name: "percentages of a kind that is not cached", known: []client.Object{spreading("batch/v1", "Job", subset("a", "100%")), jobOf(4)}, pod: newPodOf("batch/v1", "Job", "web", "job"),
-			want: admission.Outcome{Why: "web chooses by a percentage of the workload's replicas, for which a dry run does not ask"},
+			want: admission.Outcome{Why: "web chooses by a percentage of the workload's replicas, which a dry run does not read"},
 		},
 		{
 			name: "another workload", known: []client.Object{full.DeepCopy()}, pod: newPodOf("batch/v1", "Job", "other", "job"),
@@ -227,12 +227,12 @@ func TestExplained(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := store(t, tc.known...)
-			_, out := admission.Run(t.Context(), c, []podstep.Step{spreaderOf(c, c).step()}, tc.pod, true)
+			_, out := admission.Run(t.Context(), c, []podwebhook.Step{spreaderOf(c, c).step()}, tc.pod, true)
 			tc.want.Feature = Feature
 			require.Equal(t, []admission.Outcome{tc.want}, out)
-			var is appsv1beta1.WorkloadSpread
-			require.NoError(t, c.Get(t.Context(), key, &is))
-			for _, s := range is.Status.VersionedSubsetStatuses[versionIgnored] {
+			var live appsv1beta1.WorkloadSpread
+			require.NoError(t, c.Get(t.Context(), key, &live))
+			for _, s := range live.Status.VersionedSubsetStatuses[versionIgnored] {
 				require.Empty(t, s.CreatingPods, "no place is taken")
 			}
 		})
@@ -251,7 +251,7 @@ func TestOrdinalsOfAStatefulSetThatTheCacheDoesNotShow(t *testing.T) {
 	pod := ordinalPod("apps/v1", "web-3")
 	f, err := s.observe(t.Context(), cache, pod)
 	require.NoError(t, err)
-	require.NoError(t, f.(podstep.Reserver).Reserve(t.Context(), pod))
+	require.NoError(t, f.(podwebhook.Reserver).Reserve(t.Context(), pod))
 	f.Change(pod)
 	m, _ := matchedOf(pod)
 	require.Equal(t, "a", m.Subset)
@@ -267,15 +267,15 @@ func TestTwoReplicasNeverPromiseTheSamePlace(t *testing.T) {
 	require.NoError(t, live.Get(t.Context(), key, &stale))
 	old := interceptor.NewClient(live, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, into client.Object, opts ...client.GetOption) error {
-			if is, ok := into.(*appsv1beta1.WorkloadSpread); ok {
-				stale.DeepCopyInto(is)
+			if spread, ok := into.(*appsv1beta1.WorkloadSpread); ok {
+				stale.DeepCopyInto(spread)
 				return nil
 			}
 			return c.Get(ctx, k, into, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
-			if is, ok := into.(*appsv1beta1.WorkloadSpreadList); ok {
-				is.Items = []appsv1beta1.WorkloadSpread{*stale.DeepCopy()}
+			if spread, ok := into.(*appsv1beta1.WorkloadSpreadList); ok {
+				spread.Items = []appsv1beta1.WorkloadSpread{*stale.DeepCopy()}
 				return nil
 			}
 			return c.List(ctx, into, opts...)
@@ -291,7 +291,7 @@ func TestTwoReplicasNeverPromiseTheSamePlace(t *testing.T) {
 			pod := newPodOf(ours, "CloneSet", "web", "set")
 			f, err := replicas[i%2].observe(t.Context(), caches[i%2], pod)
 			if err == nil {
-				err = f.(podstep.Reserver).Reserve(t.Context(), pod)
+				err = f.(podwebhook.Reserver).Reserve(t.Context(), pod)
 			}
 			if err != nil {
 				t.Error(err)
@@ -306,7 +306,7 @@ func TestTwoReplicasNeverPromiseTheSamePlace(t *testing.T) {
 	}
 	all.Wait()
 	require.Equal(t, map[string]int{"a": most, "b": most, "c": pods - 2*most}, got)
-	var is appsv1beta1.WorkloadSpread
-	require.NoError(t, live.Get(t.Context(), key, &is))
-	require.Len(t, statusOf(is.Status.VersionedSubsetStatuses[versionIgnored], "a").CreatingPods, most, fmt.Sprint(is.Status))
+	var written appsv1beta1.WorkloadSpread
+	require.NoError(t, live.Get(t.Context(), key, &written))
+	require.Len(t, statusOf(written.Status.VersionedSubsetStatuses[versionIgnored], "a").CreatingPods, most, fmt.Sprint(written.Status))
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// takenOver reads what OpenKruise stores: the manifest, the object in v1beta1, how it reads in v1alpha1, and a pod of its target.
-func takenOver(t *testing.T) (manifest, former *appsv1alpha1.WorkloadSpread, stored *appsv1beta1.WorkloadSpread, pod *corev1.Pod) {
+// readTakeover reads what OpenKruise stores: the manifest, the object in v1beta1, how it reads in v1alpha1, and a pod of its target.
+func readTakeover(t *testing.T) (manifest, former *appsv1alpha1.WorkloadSpread, stored *appsv1beta1.WorkloadSpread, pod *corev1.Pod) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/openkruise.yaml")
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func takenOver(t *testing.T) (manifest, former *appsv1alpha1.WorkloadSpread, sto
 
 func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 	t.Parallel()
-	manifest, former, stored, _ := takenOver(t)
+	manifest, former, stored, _ := readTakeover(t)
 	var seen appsv1alpha1.WorkloadSpread
 	require.NoError(t, appsv1alpha1.WorkloadSpreadFromHub(t.Context(), stored, &seen))
 	seen.TypeMeta = former.TypeMeta
@@ -39,7 +39,7 @@ func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 	var applied appsv1beta1.WorkloadSpread
 	require.NoError(t, appsv1alpha1.WorkloadSpreadToHub(t.Context(), manifest, &applied))
 	require.Empty(t, cmp.Diff(stored.Spec, applied.Spec), "the same manifest again changes nothing")
-	warnings, err := hook(store(t)).ValidateUpdate(t.Context(), stored, stored)
+	warnings, err := newWebhook(store(t)).ValidateUpdate(t.Context(), stored, stored)
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 }
@@ -47,7 +47,7 @@ func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 // What OpenKruise counted stays, no pod is written, and only the condition in the status.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
-	_, _, ws, one := takenOver(t)
+	_, _, ws, one := readTakeover(t)
 	pods := []*corev1.Pod{one}
 	for _, name := range []string{"spread-b", "spread-c"} {
 		pod := one.DeepCopy()
@@ -58,7 +58,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 	}
 	set := cloneSetOf(3)
 	set.Status.UpdateRevision = "spread-9c669ddcd"
-	o := observed{ws: ws, versions: Versions{"deployment", "replicaset"}, target: set, sent: true, pods: pods, newest: newest(set, nil)}
+	o := observed{ws: ws, versions: Versions{"deployment", "replicaset"}, target: set, sent: true, pods: pods, newest: newestVersion(set, nil)}
 	p := plan(o, noon)
 	require.Nil(t, p.inactive)
 	require.Empty(t, p.patches)
@@ -73,6 +73,6 @@ func TestPlanOfATakeOver(t *testing.T) {
 	c := store(t, ws)
 	f, err := spreaderOf(c, c).observe(t.Context(), c, next)
 	require.NoError(t, err)
-	require.Equal(t, "ws-a1 sends it to subset two", f.Change(next))
+	require.Equal(t, "ws-a1 assigns it to subset two", f.Change(next))
 	require.Equal(t, "100", next.Annotations[keys.PodDeletionCost])
 }

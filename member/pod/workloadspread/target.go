@@ -12,8 +12,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
 // Kinds that may be targets without being whitelisted, besides the StatefulSets of scaletarget.
@@ -26,11 +26,11 @@ func job() schema.GroupKind { return schema.GroupKind{Group: batchv1.GroupName, 
 
 // builtIn reports whether a kind may be a target without being whitelisted.
 func builtIn(kind schema.GroupKind) bool {
-	return kind == deployment() || kind == replicaSet() || kind == cloneSet() || kind == job() || numbered(kind)
+	return kind == deployment() || kind == replicaSet() || kind == cloneSet() || kind == job() || hasOrdinals(kind)
 }
 
-// numbered reports whether a kind's pods have ordinals that determine their subset.
-func numbered(kind schema.GroupKind) bool {
+// hasOrdinals reports whether a kind's pods have ordinals that determine their subset.
+func hasOrdinals(kind schema.GroupKind) bool {
 	return kind == scaletarget.StatefulSet() || kind == scaletarget.AdvancedStatefulSet()
 }
 
@@ -39,8 +39,8 @@ func allowed(kind schema.GroupKind, listed []scaletarget.Listed) bool {
 	return builtIn(kind) || slices.ContainsFunc(listed, func(l scaletarget.Listed) bool { return l.Kind.GroupKind() == kind })
 }
 
-// cached reports whether objects of a kind are in the cache of every replica. Reading them doesn't block.
-func cached(kind schema.GroupKind) bool { return builtIn(kind) && kind != job() }
+// alwaysCached reports whether objects of a kind are in the cache of every replica. Reading them doesn't block.
+func alwaysCached(kind schema.GroupKind) bool { return builtIn(kind) && kind != job() }
 
 // selects reports whether the filter of a WorkloadSpread includes a pod.
 func selects(ws *appsv1beta1.WorkloadSpread, pod metav1.Object) bool {
@@ -54,15 +54,15 @@ const versionIgnored = "versionIgnored"
 // Versions lists the kinds of targets whose pods are counted by version, in lower case. "*" means all kinds.
 type Versions []string
 
-// of returns the version of a target's pod.
-func (v Versions) of(kind schema.GroupKind, pod *corev1.Pod) string {
+// versionOf returns the version of a target's pod.
+func (v Versions) versionOf(kind schema.GroupKind, pod *corev1.Pod) string {
 	if !v.has(kind) {
 		return versionIgnored
 	}
 	if hash := pod.Labels[keys.PodTemplateHash]; hash != "" {
 		return hash
 	}
-	if hash := short(pod.Labels[keys.ControllerRevisionHash]); hash != "" {
+	if hash := shortHash(pod.Labels[keys.ControllerRevisionHash]); hash != "" {
 		return hash
 	}
 	return versionIgnored
@@ -72,8 +72,8 @@ func (v Versions) has(kind schema.GroupKind) bool {
 	return slices.ContainsFunc(v, func(name string) bool { return name == "*" || strings.EqualFold(name, kind.Kind) })
 }
 
-// short returns the hash of a revision: the part after the last dash of its name.
-func short(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
+// shortHash returns the hash of a revision: the part after the last dash of its name.
+func shortHash(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
 
 // matched is the value of keys.MatchedWorkloadSpread.
 type matched struct {

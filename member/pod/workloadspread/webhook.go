@@ -22,8 +22,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 const (
@@ -57,18 +57,18 @@ var _ admission.Validator[*appsv1beta1.WorkloadSpread] = &Webhook{}
 func (w *Webhook) ValidateCreate(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
 	faults := w.validate(&ws.Spec)
 	if len(faults) == 0 {
-		of, err := w.validateTarget(ctx, ws)
+		more, err := w.validateTarget(ctx, ws)
 		if err != nil {
 			return nil, err
 		}
-		faults = of
+		faults = more
 	}
 	if len(faults) == 0 {
-		of, err := w.validatePods(ctx, ws)
+		more, err := w.validatePods(ctx, ws)
 		if err != nil {
 			return nil, err
 		}
-		faults = of
+		faults = more
 	}
 	return w.warnings(ctx, ws), admit.Invalid(gvk(), ws.Name, faults)
 }
@@ -77,17 +77,17 @@ func (w *Webhook) ValidateCreate(ctx context.Context, ws *appsv1beta1.WorkloadSp
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, ws *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
 	fresh, warnings := admit.Ratchet(w.validate(&ws.Spec), w.validate(&old.Spec))
 	if len(fresh) == 0 && old.Generation != ws.Generation {
-		of, err := w.validatePods(ctx, ws)
+		faults, err := w.validatePods(ctx, ws)
 		if err != nil {
 			return nil, err
 		}
-		if len(of) > 0 {
+		if len(faults) > 0 {
 			before, err := w.validatePods(ctx, old)
 			if err != nil {
 				return nil, err
 			}
 			var more admission.Warnings
-			fresh, more = admit.Ratchet(of, before)
+			fresh, more = admit.Ratchet(faults, before)
 			warnings = append(warnings, more...)
 		}
 	}
@@ -110,10 +110,10 @@ func (w *Webhook) warnings(ctx context.Context, ws *appsv1beta1.WorkloadSpread) 
 			"in the others, and with maxReplicas there may be no place for them: leave it out", last))
 	}
 	if w.Off {
-		out = append(out, "no pod is spread: set the feature gates PodWebhook and WorkloadSpread of the manager")
+		out = append(out, "no pod is spread: enable the manager's feature gates PodWebhook and WorkloadSpread")
 	}
 	if ns := admit.Namespace(ctx, ws); slices.Contains(w.Exempt, ns) {
-		out = append(out, fmt.Sprintf("metadata.namespace: pods of %s are exempt from the pod webhook (podWebhook.exemptNamespaces "+
+		out = append(out, fmt.Sprintf("metadata.namespace: pods in %s are exempt from the pod webhook (podWebhook.exemptNamespaces "+
 			"of the chart): none is spread", ns))
 	}
 	return out
@@ -123,12 +123,12 @@ func (w *Webhook) warnings(ctx context.Context, ws *appsv1beta1.WorkloadSpread) 
 func (w *Webhook) validateTarget(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (field.ErrorList, error) {
 	path, ref := field.NewPath("spec", "targetRef"), scaletarget.SpreadTarget(ws)
 	ref.Namespace = admit.Namespace(ctx, ws)
-	if of := ref.Kind.GroupKind(); !builtIn(of) {
+	if kind := ref.Kind.GroupKind(); !builtIn(kind) {
 		listed, err := scaletarget.List(ctx, w.Client, w.Namespace, scaletarget.KeyWorkloadSpread)
 		if err != nil {
 			return nil, err
 		}
-		if !allowed(of, listed) {
+		if !allowed(kind, listed) {
 			return field.ErrorList{field.Invalid(path.Child("kind"), ref.Kind.Kind, notListed(ref))}, nil
 		}
 	}
@@ -139,7 +139,7 @@ func (w *Webhook) validateTarget(ctx context.Context, ws *appsv1beta1.WorkloadSp
 	for _, other := range all {
 		if other.Name != ws.Name {
 			return field.ErrorList{field.Invalid(path, ref.String(), fmt.Sprintf(
-				"it is the target of %s already, and one workload has one: delete that one, or change its subsets", other.Name))}, nil
+				"it is already the target of %s, and a workload can have only one: delete that one, or change its subsets", other.Name))}, nil
 		}
 	}
 	return nil, nil
@@ -171,12 +171,13 @@ func (w *Webhook) validatePods(ctx context.Context, ws *appsv1beta1.WorkloadSpre
 			faults = append(faults, field.Invalid(path.Child("patch"), string(s.Patch.Raw), err.Error()))
 			continue
 		}
-		_, of, err := w.templates.Check(ctx, w.Client, namespace, &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}, nil, field.NewPath("pod"))
+		changed := &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
+		_, podFaults, err := w.templates.Check(ctx, w.Client, namespace, changed, nil, field.NewPath("pod"))
 		if err != nil {
 			return nil, err
 		}
-		for _, fault := range of {
-			faults = append(faults, field.Invalid(path, s.Name, "it makes pods of the workload invalid: "+fault.Error()))
+		for _, fault := range podFaults {
+			faults = append(faults, field.Invalid(path, s.Name, "it would make pods of the workload invalid: "+fault.Error()))
 		}
 	}
 	return faults, nil
@@ -245,7 +246,7 @@ func validate(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
 		}
 		for i, p := range f.ReplicasPathList {
 			if slices.Contains(strings.Split(p, "."), "") {
-				faults = append(faults, field.Invalid(path.Child("targetFilter", "replicasPathList").Index(i), p, "want names of fields with dots between them, such as spec.replicas"))
+				faults = append(faults, field.Invalid(path.Child("targetFilter", "replicasPathList").Index(i), p, "must be field names separated by dots, such as spec.replicas"))
 			}
 		}
 	}
@@ -261,7 +262,7 @@ func validate(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
 func validateRef(t *appsv1beta1.WorkloadSpreadTarget, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil || t.APIVersion == "" {
-		faults = append(faults, field.Invalid(path.Child("apiVersion"), t.APIVersion, "want group and version, such as apps/v1"))
+		faults = append(faults, field.Invalid(path.Child("apiVersion"), t.APIVersion, "must be a group and version, such as apps/v1"))
 	}
 	if t.Kind == "" {
 		faults = append(faults, field.Required(path.Child("kind"), "name the kind of the workload, such as Deployment"))
@@ -287,14 +288,14 @@ func validateSubset(spec *appsv1beta1.WorkloadSpreadSpec, i int, path *field.Pat
 	for j, p := range s.PreferredNodeSelector {
 		at := path.Child("preferredNodeSelector").Index(j)
 		if p.Weight < 1 || p.Weight > maxWeight {
-			faults = append(faults, field.Invalid(at.Child("weight"), p.Weight, fmt.Sprintf("the scheduler knows weights from 1 to %d", maxWeight)))
+			faults = append(faults, field.Invalid(at.Child("weight"), p.Weight, fmt.Sprintf("must be a weight from 1 to %d", maxWeight)))
 		}
 		faults = append(faults, validateTerm(&p.Preference, at.Child("preference"))...)
 	}
 	if s.Patch != nil && len(s.Patch.Raw) > 0 {
 		pod := &corev1.Pod{}
-		if err := merge(pod, s.Patch.Raw, true); err != nil {
-			faults = append(faults, field.Invalid(path.Child("patch"), string(s.Patch.Raw), "it is no patch of a pod: "+err.Error()))
+		if err := mergePatch(pod, s.Patch.Raw, true); err != nil {
+			faults = append(faults, field.Invalid(path.Child("patch"), string(s.Patch.Raw), "it is not a patch of a pod: "+err.Error()))
 		}
 	}
 	return faults
@@ -302,7 +303,7 @@ func validateSubset(spec *appsv1beta1.WorkloadSpreadSpec, i int, path *field.Pat
 
 func validateTerm(t *corev1.NodeSelectorTerm, path *field.Path) field.ErrorList {
 	if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
-		return field.ErrorList{field.Required(path, "give matchExpressions or matchFields: an empty term matches no node")}
+		return field.ErrorList{field.Required(path, "set matchExpressions or matchFields: an empty term matches no node")}
 	}
 	if _, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*t}}); err != nil {
 		return field.ErrorList{field.Invalid(path, t.String(), err.Error())}
@@ -314,7 +315,7 @@ func validateTerm(t *corev1.NodeSelectorTerm, path *field.Path) field.ErrorList 
 func validateLimits(s *appsv1beta1.WorkloadSpreadSpec, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	numbers, percents, sum := 0, 0, 0
-	stateful := numbered(scaletarget.SpreadTarget(&appsv1beta1.WorkloadSpread{Spec: *s}).Kind.GroupKind())
+	stateful := hasOrdinals(scaletarget.SpreadTarget(&appsv1beta1.WorkloadSpread{Spec: *s}).Kind.GroupKind())
 	for i := range s.Subsets {
 		at, m := path.Child("subsets").Index(i).Child("maxReplicas"), s.Subsets[i].MaxReplicas
 		switch {
@@ -322,15 +323,15 @@ func validateLimits(s *appsv1beta1.WorkloadSpreadSpec, path *field.Path) field.E
 		case m.Type == intstr.Int:
 			numbers++
 			if m.IntVal < 0 {
-				faults = append(faults, field.Invalid(at, m.IntVal, "want a number from 0 on; leave it out for any number"))
+				faults = append(faults, field.Invalid(at, m.IntVal, "must be 0 or more; leave it unset for any number"))
 			}
 		case stateful:
-			faults = append(faults, field.Invalid(at, m.StrVal, "the pods of a StatefulSet are spread by ordinal: want a number"))
+			faults = append(faults, field.Invalid(at, m.StrVal, "the pods of a StatefulSet are spread by ordinal: must be a number"))
 		default:
 			percents++
 			n, err := strconv.ParseUint(strings.TrimSuffix(m.StrVal, "%"), 10, 16)
 			if err != nil || !strings.HasSuffix(m.StrVal, "%") || n > 100 {
-				faults = append(faults, field.Invalid(at, m.StrVal, "want a number, or a whole percentage from 0% to 100%"))
+				faults = append(faults, field.Invalid(at, m.StrVal, "must be a number or a whole percentage from 0% to 100%"))
 			}
 			sum += int(n)
 		}
@@ -341,11 +342,11 @@ func validateLimits(s *appsv1beta1.WorkloadSpreadSpec, path *field.Path) field.E
 	at, last := path.Child("subsets"), s.Subsets[len(s.Subsets)-1].MaxReplicas
 	switch {
 	case numbers > 0:
-		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d numbers, %d percentages", numbers, percents), "maxReplicas are either all numbers or all percentages"))
+		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d numbers, %d percentages", numbers, percents), "maxReplicas must be either all numbers or all percentages"))
 	case sum > 100:
-		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d%%", sum), "maxReplicas of all subsets are more than 100% together: lower one"))
+		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d%%", sum), "maxReplicas of all subsets add up to more than 100%: lower one"))
 	case sum < 100 && last != nil:
-		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d%%", sum), "maxReplicas of all subsets are less than 100% together: raise one, or leave out that of the last subset"))
+		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d%%", sum), "maxReplicas of all subsets add up to less than 100%: raise one, or leave it unset for the last subset"))
 	}
 	return faults
 }
@@ -357,7 +358,7 @@ func validateStrategy(s *appsv1beta1.WorkloadSpreadSpec, path *field.Path) field
 	case appsv1beta1.AdaptiveWorkloadSpread:
 	case appsv1beta1.FixedWorkloadSpread, "":
 		if st.Adaptive != nil {
-			faults = append(faults, field.Forbidden(path.Child("adaptive"), "it is for type Adaptive: set that, or leave adaptive out"))
+			faults = append(faults, field.Forbidden(path.Child("adaptive"), "it requires type Adaptive: set that type, or remove adaptive"))
 		}
 		return faults
 	default:
@@ -370,7 +371,7 @@ func validateStrategy(s *appsv1beta1.WorkloadSpreadSpec, path *field.Path) field
 		n, at := *a.RescheduleCriticalSeconds, path.Child("adaptive", "rescheduleCriticalSeconds")
 		most := (int(recovery.Seconds()) - settle) / max(last, 1)
 		if n < 0 || last > 0 && int(n) > most {
-			faults = append(faults, field.Invalid(at, n, fmt.Sprintf("with %d subsets want 0 to %d seconds, or a subset would be tried again before the last one", last+1, most)))
+			faults = append(faults, field.Invalid(at, n, fmt.Sprintf("with %d subsets, must be 0 to %d seconds, or a subset would be tried again before the last one", last+1, most)))
 		}
 	}
 	return faults

@@ -17,7 +17,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-func hook(c client.Client) *Webhook {
+func newWebhook(c client.Client) *Webhook {
 	return &Webhook{Client: c, Live: c, Namespace: "flotilla-system", Exempt: []string{"kube-system", "flotilla-system"}}
 }
 
@@ -40,12 +40,12 @@ func TestValidateCreate(t *testing.T) {
 		{name: "a CloneSet", ws: spreading(ours, "CloneSet", subset("a", 1), subset("b", unlimited))},
 		{name: "a CloneSet in another version", ws: spreading("apps.kruise.io/v1alpha1", "CloneSet", subset("a", "10%"), subset("b", unlimited))},
 		{name: "a kind that is listed", known: []client.Object{games}, ws: spreading("game.kruise.io/v1", "GameServerSet", subset("a", 1))},
-		{name: "a list that can't be read", known: []client.Object{listing("{")}, ws: spreading("game.kruise.io/v1", "GameServerSet", subset("a", 1)), fault: "kruise-configuration"},
-		{name: "a target that is taken", known: []client.Object{other}, ws: spreading("apps.kruise.io/v1alpha1", "CloneSet", subset("a", 1)), fault: "it is the target of other already"},
-		{name: "a patch that fits the workload", known: []client.Object{templated}, ws: spreading(ours, "CloneSet", subset("a", 1, patching(`{"metadata":{"labels":{"a":"b"}}}`)))},
-		{name: "pods that the apiserver refuses", known: []client.Object{templated}, ws: spreading(ours, "CloneSet", subset("a", 1, patching(`{"spec":{"dnsPolicy":"wrong"}}`))), fault: "spec.subsets[0]: Invalid value: \"a\": it makes pods of the workload invalid"},
-		{name: "a patch of a workload that does not exist is not tried", ws: spreading(ours, "CloneSet", subset("a", 1, patching(`{"spec":{"dnsPolicy":"wrong"}}`)))},
-		{name: "gates that are off", off: true, ws: spreading(ours, "CloneSet", subset("a", 1)), warnings: "set the feature gates"},
+		{name: "a whitelist that can't be read", known: []client.Object{listing("{")}, ws: spreading("game.kruise.io/v1", "GameServerSet", subset("a", 1)), fault: "kruise-configuration"},
+		{name: "a target that is taken", known: []client.Object{other}, ws: spreading("apps.kruise.io/v1alpha1", "CloneSet", subset("a", 1)), fault: "it is already the target of other"},
+		{name: "a valid patch of the workload's pods", known: []client.Object{templated}, ws: spreading(ours, "CloneSet", subset("a", 1, patching(`{"metadata":{"labels":{"a":"b"}}}`)))},
+		{name: "pods that the apiserver rejects", known: []client.Object{templated}, ws: spreading(ours, "CloneSet", subset("a", 1, patching(`{"spec":{"dnsPolicy":"wrong"}}`))), fault: "spec.subsets[0]: Invalid value: \"a\": it would make pods of the workload invalid"},
+		{name: "a patch is not validated without the workload", ws: spreading(ours, "CloneSet", subset("a", 1, patching(`{"spec":{"dnsPolicy":"wrong"}}`)))},
+		{name: "disabled feature gates", off: true, ws: spreading(ours, "CloneSet", subset("a", 1)), warnings: "enable the manager's feature gates"},
 		{
 			name: "an exempt namespace", ws: with(spreading(ours, "CloneSet", subset("a", 1)), func(ws *appsv1beta1.WorkloadSpread) { ws.Namespace = "kube-system" }),
 			warnings: "are exempt from the pod webhook",
@@ -55,7 +55,7 @@ func TestValidateCreate(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			h := hook(interceptor.NewClient(store(t, tc.known...), interceptor.Funcs{
+			h := newWebhook(interceptor.NewClient(store(t, tc.known...), interceptor.Funcs{
 				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 					if p, ok := o.(*corev1.PodTemplate); ok && p.Template.Spec.DNSPolicy == "wrong" {
 						return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("PodTemplate").GroupKind(), "x", field.ErrorList{
@@ -80,7 +80,7 @@ func TestValidateCreate(t *testing.T) {
 		})
 	}
 	boom := errors.New("boom")
-	_, err := hook(interceptor.NewClient(store(t), interceptor.Funcs{
+	_, err := newWebhook(interceptor.NewClient(store(t), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return boom
 		},
@@ -94,16 +94,16 @@ func TestValidateUpdate(t *testing.T) {
 	next := old.DeepCopy()
 	next.Generation++
 	next.Spec.Subsets[0].MaxReplicas = new(intstr.FromInt(5))
-	warnings, err := hook(store(t)).ValidateUpdate(t.Context(), old, next)
+	warnings, err := newWebhook(store(t)).ValidateUpdate(t.Context(), old, next)
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 	next.Spec.Subsets[0].MaxReplicas = new(intstr.FromString("5"))
-	_, err = hook(store(t)).ValidateUpdate(t.Context(), old, next)
-	require.ErrorContains(t, err, "want a number, or a whole percentage from 0% to 100%")
+	_, err = newWebhook(store(t)).ValidateUpdate(t.Context(), old, next)
+	require.ErrorContains(t, err, "must be a number or a whole percentage from 0% to 100%")
 	older := next.DeepCopy()
-	warnings, err = hook(store(t)).ValidateUpdate(t.Context(), older, next)
-	require.NoError(t, err, "what was stored before the rule stays")
+	warnings, err = newWebhook(store(t)).ValidateUpdate(t.Context(), older, next)
+	require.NoError(t, err, "a fault of the stored object is allowed")
 	require.NotEmpty(t, warnings)
-	_, err = hook(store(t)).ValidateDelete(t.Context(), next)
+	_, err = newWebhook(store(t)).ValidateDelete(t.Context(), next)
 	require.NoError(t, err)
 }

@@ -87,7 +87,7 @@ func (a applied) err() error {
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	got, err := done, error(nil)
 	if len(p.create)+len(p.update) > 0 {
-		got, err = r.load(ctx, &o)
+		got, err = r.loadSource(ctx, &o)
 	}
 	// loaded wraps a write that needs the content of the source.
 	loaded := func(w write) write {
@@ -128,29 +128,29 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	return a
 }
 
-// load reads the content of a source. If the source differs from what the plan knows, the write is skipped: the source's next event triggers a
+// loadSource reads the content of a source. If the source differs from what the plan knows, the write is skipped: the source's next event triggers a
 // reconcile.
-func (r *Reconciler) load(ctx context.Context, o *observed) (outcome, error) {
+func (r *Reconciler) loadSource(ctx context.Context, o *observed) (outcome, error) {
 	s := o.rd.Spec.Source
 	if s == nil {
 		return done, nil
 	}
-	is := o.resource.empty()
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, is)
+	live := o.resource.empty()
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, live)
 	switch {
 	case apierrors.IsNotFound(err):
 		return skipped, nil
 	case err != nil:
 		return failed, fmt.Errorf("get the source, %s in %s: %w", o.resource.id, s.Namespace, err)
 	}
-	h, err := hold(s.Kind, is)
+	h, err := newHeld(s.Kind, live)
 	if err != nil {
 		return failed, err
 	}
 	if h.UID != o.held[s.Namespace].UID || h.mutable() != o.resource.content {
 		return skipped, nil
 	}
-	o.resource.object = bare(is)
+	o.resource.object = contentOnly(live)
 	return done, nil
 }
 
@@ -171,7 +171,7 @@ func (r *Reconciler) create(ctx context.Context, o observed, namespace string) (
 		r.Expect.Created(o.rd.UID, child)
 		return done, nil
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return r.met(ctx, o, namespace)
+		return r.checkExisting(ctx, o, namespace)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return noNamespace, nil
 	case apierrors.IsNotFound(err):
@@ -180,17 +180,17 @@ func (r *Reconciler) create(ctx context.Context, o observed, namespace string) (
 	return failed, fmt.Errorf("create %s in %s: %w", o.resource.id, namespace, err)
 }
 
-// met determines what to do about an object that the cache did not show.
-func (r *Reconciler) met(ctx context.Context, o observed, namespace string) (outcome, error) {
-	is := &metav1.PartialObjectMetadata{}
-	is.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(o.resource.kind))
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: o.resource.name}, is)
+// checkExisting determines what to do about an object that the cache did not show.
+func (r *Reconciler) checkExisting(ctx context.Context, o observed, namespace string) (outcome, error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(o.resource.kind))
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: o.resource.name}, live)
 	switch {
 	case apierrors.IsNotFound(err): // It is gone again.
-		return failed, fmt.Errorf("create %s in %s: an object of that name came and went", o.resource.id, namespace)
+		return failed, fmt.Errorf("create %s in %s: an object with that name was created and deleted meanwhile", o.resource.id, namespace)
 	case err != nil:
 		return failed, fmt.Errorf("get %s in %s: %w", o.resource.id, namespace, err)
-	case !ours(o.rd, &held{ObjectMeta: is.ObjectMeta}):
+	case !ours(o.rd, &held{ObjectMeta: live.ObjectMeta}):
 		return taken, nil
 	}
 	return skipped, nil
@@ -219,15 +219,15 @@ func (r *Reconciler) update(ctx context.Context, o observed, h *held) (outcome, 
 		return failed, err
 	}
 	r.Expect.Written(o.rd.UID, child)
-	is := o.resource.empty()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, is); err != nil {
-		return failed, fmt.Errorf("read %s of %s: %w", o.resource.id, h.Namespace, err)
+	written := o.resource.empty()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, written); err != nil {
+		return failed, fmt.Errorf("decode %s in %s: %w", o.resource.id, h.Namespace, err)
 	}
-	switch content, err := contentOf(is); {
+	switch content, err := contentOf(written); {
 	case err != nil:
 		return failed, err
 	case content != o.resource.content: // Somebody has set the type of a Secret, or immutable.
-		return failed, fmt.Errorf("change %s in %s: it differs in what can't be changed: delete it, and it is created again",
+		return failed, fmt.Errorf("change %s in %s: it differs in immutable fields: delete it to have it re-created",
 			o.resource.id, h.Namespace)
 	}
 	return done, nil
@@ -242,11 +242,11 @@ func (r *Reconciler) prune(ctx context.Context, o observed, u *unstructured.Unst
 	}
 	patch := map[string]any{}
 	for _, field := range []string{"data", "binaryData"} {
-		has, _, _ := unstructured.NestedMap(u.Object, field)
-		wants, _, _ := unstructured.NestedMap(want, field)
+		current, _, _ := unstructured.NestedMap(u.Object, field)
+		copied, _, _ := unstructured.NestedMap(want, field)
 		extra := map[string]any{}
-		for key := range has {
-			if _, wanted := wants[key]; !wanted {
+		for key := range current {
+			if _, wanted := copied[key]; !wanted {
 				extra[key] = nil
 			}
 		}
@@ -298,10 +298,10 @@ func (r resource) child(u *unstructured.Unstructured) (client.Object, error) {
 }
 
 // namespaces returns the namespaces of the writes with an outcome, for one kind of condition or for all.
-func (a applied) namespaces(of outcome, kind appsv1beta1.ResourceDistributionConditionType) []string {
+func (a applied) namespaces(want outcome, kind appsv1beta1.ResourceDistributionConditionType) []string {
 	var out []string
 	for _, w := range a.writes {
-		if w.outcome == of && (kind == "" || w.kind == kind) {
+		if w.outcome == want && (kind == "" || w.kind == kind) {
 			out = append(out, w.namespace)
 		}
 	}

@@ -5,26 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	notes "github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
 // The rights for Secrets and ConfigMaps are in the chart's templates: those for Secrets are by name.
@@ -39,37 +31,20 @@ const resourceIndex = "resource"
 
 // Options tune the controller.
 type Options struct {
-	// Workers is how many ResourceDistributions are reconciled at once; 0 means 3.
-	Workers int
-	// Parallel is how many writes run at once for one object; 0 means podcontrol.Parallel.
-	Parallel int
-	// ExpectationTimeout is how long to wait for the cache to show our writes; 0 means expect.DefaultTimeout.
-	ExpectationTimeout time.Duration
-	// Clock is required.
-	Clock clock.PassiveClock
+	control.Options
+
 	// Secrets are the names of the Secrets that the manager has rights for.
 	Secrets []string
 }
 
 // Reconciler reconciles ResourceDistributions.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads from the apiserver.
-	Client client.Client
-	Live   client.Reader
-	// Clock is the clock.
-	Clock clock.PassiveClock
-	// Expect has the writes that the cache does not show yet.
-	Expect *expect.Store
-	// Events sends events.
-	Events notes.Recorder
+	*control.Controller
+
 	// Copies are the objects that are distributed.
 	Copies copies
 	// Secrets are the names of the Secrets that may be distributed.
 	Secrets []string
-	// Parallel is how many writes run at once, at least 1.
-	Parallel int
-
-	throttle report.Throttle
 }
 
 // Setup adds the controller to mgr. Its watches end with ctx.
@@ -84,25 +59,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 	})
 	if err != nil {
-		return fmt.Errorf("make a client for watches: %w", err)
+		return fmt.Errorf("create a client for watches: %w", err)
 	}
-	if o.Parallel == 0 {
-		o.Parallel = podcontrol.Parallel
-	}
-	of := newWatches(ctx, direct)
-	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
-		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))), Copies: of, Secrets: o.Secrets, Parallel: o.Parallel,
-	}
-	err = ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(kind)).
+	watched := newWatches(ctx, direct)
+	r := &Reconciler{Controller: control.New(mgr, kind, fieldOwner, o.Options), Copies: watched, Secrets: o.Secrets}
+	err = control.NewBuilder(mgr, kind, o.Workers).
 		For(&appsv1beta1.ResourceDistribution{}).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.forNamespace),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-				return namespaceChanged(e.ObjectOld, e.ObjectNew)
-			}})).
-		WatchesRawSource(source.Channel(of.changed, handler.EnqueueRequestsFromMapFunc(r.forObject))).
-		WithOptions(podcontrol.Queue(o.Workers)).
+			control.Updates(namespaceChanged)).
+		WatchesRawSource(source.Channel(watched.changed, handler.EnqueueRequestsFromMapFunc(r.forObject))).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of %s: %w", kind, err)
@@ -112,31 +77,29 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 // Reconcile takes the next step for one ResourceDistribution. The garbage collector deletes the copies of one that is deleted.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
 		if errors.Is(err, expect.ErrGone) {
-			r.throttle.Forget(req.NamespacedName)
-			err = errors.Join(err, r.forget(ctx))
+			err = errors.Join(err, r.stopUnusedWatches(ctx))
 		}
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
+		return r.NotPlanned(ctx, measure, req, began, err)
 	}
 	if o.syncing && o.blocked == nil {
-		measure.Waits.WithLabelValues(reasonWatch).Inc()
+		measure.Wait(reasonWatch)
 		return ctrl.Result{}, nil
 	}
 	now := r.Clock.Now()
 	p := plan(o)
-	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
+	r.Planned(measure, req, began, now)
 	count(p)
 	a := r.apply(ctx, o, p)
 	s, events := status(o, p, a, now)
-	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	later, err := r.throttle.Write(ctx, w, o.rd, o.rd.Status, s, report.Reworded(o.rd.Status, s, a.err()), now, events)
-	return w.Result(o.rd, later, errors.Join(a.err(), err))
+	return r.Report(ctx, control.Outcome{Object: o.rd, Was: o.rd.Status, Is: s, Events: events, Err: a.err()})
 }
 
-// forget ends the watches of what is not distributed any more.
-func (r *Reconciler) forget(ctx context.Context) error {
+// stopUnusedWatches stops the watches for objects that are no longer distributed.
+func (r *Reconciler) stopUnusedWatches(ctx context.Context) error {
 	var list appsv1beta1.ResourceDistributionList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list ResourceDistributions: %w", err)
@@ -164,17 +127,17 @@ func index(ctx context.Context, i client.FieldIndexer) error {
 func ofHub(rd *appsv1beta1.ResourceDistribution) bool { return rd.Spec.Targets.Clusters != nil }
 
 func indexed(o client.Object) []string {
-	rd, is := o.(*appsv1beta1.ResourceDistribution)
-	if !is || ofHub(rd) {
+	rd, ok := o.(*appsv1beta1.ResourceDistribution)
+	if !ok || ofHub(rd) {
 		return nil
 	}
 	return []string{idOf(&rd.Spec).String()}
 }
 
 // namespaceChanged reports whether an update of a namespace matters.
-func namespaceChanged(was, is client.Object) bool {
-	return !maps.Equal(was.GetLabels(), is.GetLabels()) || was.GetUID() != is.GetUID() ||
-		(was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil)
+func namespaceChanged(old, updated client.Object) bool {
+	return !maps.Equal(old.GetLabels(), updated.GetLabels()) || old.GetUID() != updated.GetUID() ||
+		(old.GetDeletionTimestamp() == nil) != (updated.GetDeletionTimestamp() == nil)
 }
 
 // forNamespace returns all: each may have the namespace as a target.
@@ -185,10 +148,10 @@ func (r *Reconciler) forNamespace(ctx context.Context, _ client.Object) []ctrl.R
 
 // forObject returns those that distribute objects of that kind and name.
 func (r *Reconciler) forObject(ctx context.Context, o client.Object) []ctrl.Request {
-	of := id{kind: o.GetObjectKind().GroupVersionKind().Kind, name: o.GetName()}
+	key := id{kind: o.GetObjectKind().GroupVersionKind().Kind, name: o.GetName()}
 	var list appsv1beta1.ResourceDistributionList
-	if err := r.Client.List(ctx, &list, client.MatchingFields{resourceIndex: of.String()}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the objects of an event", "kind", kind)
+	if err := r.Client.List(ctx, &list, client.MatchingFields{resourceIndex: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the objects for an event", "kind", kind)
 		return nil
 	}
 	var out []ctrl.Request

@@ -20,7 +20,7 @@ import (
 type copies interface {
 	// all returns the objects with a kind and name. If synced is false, they are not known yet, and an event follows once they are. err is why
 	// they can't be read.
-	all(ctx context.Context, of id) (list []*held, synced bool, err error)
+	all(ctx context.Context, key id) (list []*held, synced bool, err error)
 	// keep says which kinds and names are distributed. Others may be forgotten.
 	keep(wanted map[id]bool)
 }
@@ -51,23 +51,23 @@ func newWatches(ctx context.Context, c client.WithWatch) *watches {
 }
 
 // all implements copies. The first call for a kind and name starts the watch.
-func (w *watches) all(_ context.Context, of id) ([]*held, bool, error) {
+func (w *watches) all(_ context.Context, key id) ([]*held, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := w.running[of]
+	r := w.running[key]
 	if r == nil {
 		var err error
-		if r, err = w.start(of); err != nil { //nolint:contextcheck // The watch outlasts the reconcile.
+		if r, err = w.start(key); err != nil { //nolint:contextcheck // The watch outlasts the reconcile.
 			return nil, false, err
 		}
-		w.running[of] = r
+		w.running[key] = r
 	}
 	if !r.informer.HasSynced() {
 		return nil, false, r.failed()
 	}
 	var out []*held
 	for _, o := range r.informer.GetStore().List() {
-		if h, is := o.(*held); is {
+		if h, ok := o.(*held); ok {
 			out = append(out, h)
 		}
 	}
@@ -78,11 +78,11 @@ func (w *watches) all(_ context.Context, of id) ([]*held, bool, error) {
 func (w *watches) keep(wanted map[id]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	maps.DeleteFunc(w.running, func(of id, r *running) bool {
-		if !wanted[of] {
+	maps.DeleteFunc(w.running, func(key id, r *running) bool {
+		if !wanted[key] {
 			r.stop()
 		}
-		return !wanted[of]
+		return !wanted[key]
 	})
 }
 
@@ -92,44 +92,44 @@ func (r *running) failed() error {
 	return r.err
 }
 
-func (w *watches) start(of id) (*running, error) {
+func (w *watches) start(key id) (*running, error) {
 	byName := func(o *metav1.ListOptions) *client.ListOptions {
-		selector := fields.OneTermEqualSelector(metav1.ObjectNameField, of.name)
+		selector := fields.OneTermEqualSelector(metav1.ObjectNameField, key.name)
 		o.FieldSelector = selector.String()
 		return &client.ListOptions{FieldSelector: selector, Raw: o}
 	}
 	informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list := of.list()
+			list := key.list()
 			return list, w.client.List(ctx, list, byName(&o))
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return w.client.Watch(ctx, of.list(), byName(&o))
+			return w.client.Watch(ctx, key.list(), byName(&o))
 		},
-	}, of.empty(), 0, nil)
+	}, key.empty(), 0, nil)
 	ctx, stop := context.WithCancel(w.ctx)
 	r := &running{informer: informer, stop: stop}
-	if err := w.prepare(ctx, of, r); err != nil {
+	if err := w.prepare(ctx, key, r); err != nil {
 		stop()
-		return nil, fmt.Errorf("watch %s: %w", of, err)
+		return nil, fmt.Errorf("watch %s: %w", key, err)
 	}
 	go informer.RunWithContext(ctx)
 	go func() {
 		if toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) { // There may be no object, and so no event.
-			w.send(ctx, of)
+			w.enqueue(ctx, key)
 		}
 	}()
 	return r, nil
 }
 
 // prepare sets how an informer handles objects, events and errors.
-func (w *watches) prepare(ctx context.Context, of id, r *running) error {
+func (w *watches) prepare(ctx context.Context, key id, r *running) error {
 	err := r.informer.SetTransform(func(o any) (any, error) {
-		switch is := o.(type) {
+		switch object := o.(type) {
 		case *corev1.Secret:
-			return hold(of.kind, is)
+			return newHeld(key.kind, object)
 		case *corev1.ConfigMap:
-			return hold(of.kind, is)
+			return newHeld(key.kind, object)
 		}
 		return o, nil
 	})
@@ -143,23 +143,23 @@ func (w *watches) prepare(ctx context.Context, of id, r *running) error {
 		r.mu.Unlock()
 		toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
 		if first && !r.informer.HasSynced() {
-			w.send(ctx, of)
+			w.enqueue(ctx, key)
 		}
 	})
 	if err != nil {
 		return err //nolint:wrapcheck // The caller does.
 	}
 	_, err = r.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { w.send(ctx, of) },
-		UpdateFunc: func(any, any) { w.send(ctx, of) },
-		DeleteFunc: func(any) { w.send(ctx, of) },
+		AddFunc:    func(any) { w.enqueue(ctx, key) },
+		UpdateFunc: func(any, any) { w.enqueue(ctx, key) },
+		DeleteFunc: func(any) { w.enqueue(ctx, key) },
 	})
 	return err //nolint:wrapcheck // The caller does.
 }
 
-// send triggers reconciles of the ResourceDistributions that distribute the kind and name.
-func (w *watches) send(ctx context.Context, of id) {
-	o := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: of.kind}, ObjectMeta: metav1.ObjectMeta{Name: of.name}}
+// enqueue triggers reconciles of the ResourceDistributions that distribute the kind and name.
+func (w *watches) enqueue(ctx context.Context, key id) {
+	o := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: key.kind}, ObjectMeta: metav1.ObjectMeta{Name: key.name}}
 	select {
 	case w.changed <- event.GenericEvent{Object: o}:
 	case <-ctx.Done():

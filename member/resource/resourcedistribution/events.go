@@ -28,5 +28,5 @@ const actionDistribute = "Distribute"
 
 // notAllowed says what to do about a Secret that the manager has no permissions for.
 func notAllowed(name string) string {
-	return fmt.Sprintf("the manager has rights for Secrets of listed names only: add %s to resourceDistribution.secrets of the chart", name)
+	return fmt.Sprintf("the manager may only access Secrets with listed names: add %s to resourceDistribution.secrets of the chart", name)
 }

@@ -15,6 +15,6 @@ func TestExamples(t *testing.T) {
 		"nothing", "source-and-resource", "source-bad-kind", "source-without-namespace",
 	}, func(t *testing.T, text []byte) ([]string, error) {
 		t.Helper()
-		return (&Webhook{Client: reviewer(nil)}).ValidateCreate(by(t, "reader"), webhooktest.Read(t, text, appsv1alpha1.ResourceDistributionToHub))
+		return (&Webhook{Client: reviewer(nil)}).ValidateCreate(withUser(t, "reader"), webhooktest.Read(t, text, appsv1alpha1.ResourceDistributionToHub))
 	})
 }

@@ -22,7 +22,7 @@ func ofSecret(s *appsv1beta1.ResourceDistributionSpec) {
 
 func TestWhatOnlyAHubDistributesIsLeftToIt(t *testing.T) {
 	t.Parallel()
-	r := sim.Run(t.Context(), simulated(t), sim.Scenario{Name: "of a hub", Objects: []client.Object{distribution(overClusters), namespace("one")}}, sim.Schedule{})
+	r := sim.Run(t.Context(), simulated(t), sim.Scenario{Name: "a ResourceDistribution of a hub", Objects: []client.Object{distribution(overClusters), namespace("one")}}, sim.Schedule{})
 	require.NoError(t, r.Err)
 	require.Zero(t, r.Writes, "neither copies nor a status")
 	require.Empty(t, indexed(distribution(overClusters)), "no event of a copy concerns it")
@@ -39,20 +39,20 @@ func TestWhoMayNameClusters(t *testing.T) {
 		want    string
 	}{
 		{"a member without a hub refuses clusters", Webhook{}, distribution(overClusters), only},
-		{"also while the gate is off", Webhook{Off: true}, distribution(overClusters), "ResourceDistributionGate=true"},
-		{"beside a hub clusters are accepted", Webhook{AllowClusters: true}, distribution(overClusters), ""},
-		{"also while the gate is off: the members have their own", Webhook{AllowClusters: true, Off: true}, distribution(overClusters), ""},
-		{"and a Secret that is not listed here", Webhook{AllowClusters: true}, distribution(overClusters, ofSecret), ""},
-		{"which copies of this cluster must be", Webhook{AllowClusters: true}, distribution(ofSecret), "spec.resource.metadata.name: Forbidden"},
-		{"a hub accepts them", Webhook{Hub: true}, distribution(overClusters, ofSecret), ""},
-		{"a hub checks the rest", Webhook{Hub: true}, distribution(overClusters, func(s *appsv1beta1.ResourceDistributionSpec) {
+		{"a member without a hub refuses clusters while the gate is off", Webhook{Off: true}, distribution(overClusters), "ResourceDistributionGate=true"},
+		{"a member with a hub accepts clusters", Webhook{AllowClusters: true}, distribution(overClusters), ""},
+		{"a member with a hub accepts clusters while the gate is off, as members have their own gate", Webhook{AllowClusters: true, Off: true}, distribution(overClusters), ""},
+		{"a member with a hub accepts an unlisted Secret for clusters", Webhook{AllowClusters: true}, distribution(overClusters, ofSecret), ""},
+		{"a Secret for this cluster must be listed", Webhook{AllowClusters: true}, distribution(ofSecret), "spec.resource.metadata.name: Forbidden"},
+		{"a hub accepts clusters", Webhook{Hub: true}, distribution(overClusters, ofSecret), ""},
+		{"a hub validates the other fields", Webhook{Hub: true}, distribution(overClusters, func(s *appsv1beta1.ResourceDistributionSpec) {
 			s.Targets.IncludedNamespaces = named("Shop")
 		}), `spec.targets.includedNamespaces.list[0].name: Invalid value: "Shop"`},
-		{"a hub reads no source", Webhook{Hub: true}, distribution(byReference), "spec.source: Forbidden: a hub reads no source"},
+		{"a hub reads no source", Webhook{Hub: true}, distribution(byReference), "spec.source: Forbidden: a hub doesn't read sources"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := tt.webhook.ValidateCreate(by(t, "reader"), tt.rd)
+			_, err := tt.webhook.ValidateCreate(withUser(t, "reader"), tt.rd)
 			if tt.want == "" {
 				require.NoError(t, err)
 				return

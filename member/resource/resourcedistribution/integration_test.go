@@ -28,7 +28,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
@@ -49,8 +50,8 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Secrets: []string{listedSecret}}))
-		// The Env has a mutating webhook for each kind, but this kind has none.
+		require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}, Secrets: []string{listedSecret}}))
+		// The Env has a mutating webhook for each kind; this kind has none.
 		require.NoError(t, admit.Handle(mgr, admit.MutatePath(gvk()), webhook.HandlerFunc(
 			func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed("") })))
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.ResourceDistribution]{
@@ -59,10 +60,10 @@ func TestInCluster(t *testing.T) {
 	})
 	for name, test := range map[string]func(*testing.T, *fixture){
 		"copies follow targets and resource": follows, "objects of others are left alone": leavesOthersAlone,
-		"Secrets by name only": secretsByName, "copies that another manager has made": takesOver,
+		"Secrets by name only": secretsByName, "copies that another manager has created": takesOver,
 		"copies follow a source": followsASource, "a Secret as source": secretAsSource,
-		"who may not read a source may not direct it": onlyReadersDirect,
-		"an apply creates only what is not there":     createsOnly,
+		"users who may not read a source may not distribute it": onlyReadersDirect,
+		"an apply creates only missing copies":                  createsOnly,
 		"examples are answered as their first lines say": func(t *testing.T, f *fixture) {
 			t.Helper()
 			webhooktest.DryRun(t, renaming{f, f.one}, "", examples, "resourcedistribution")
@@ -133,8 +134,8 @@ func counts(desired, succeeded int32) func(*appsv1beta1.ResourceDistribution) bo
 	}
 }
 
-// has waits until a ConfigMap has this data; nil waits until it is gone.
-func (f *fixture) has(t *testing.T, namespace string, data map[string]string) *corev1.ConfigMap {
+// awaitConfigMap waits until a ConfigMap has this data; nil waits until it is gone.
+func (f *fixture) awaitConfigMap(t *testing.T, namespace string, data map[string]string) *corev1.ConfigMap {
 	t.Helper()
 	c := &corev1.ConfigMap{}
 	require.Eventually(t, func() bool {
@@ -153,7 +154,7 @@ func follows(t *testing.T, f *fixture) {
 	rd := f.distribution(f.configMap(`"a":"1","b":"2"`))
 	f.create(t, rd)
 	f.await(t, counts(1, 1))
-	c := f.has(t, f.one, map[string]string{"a": "1", "b": "2"})
+	c := f.awaitConfigMap(t, f.one, map[string]string{"a": "1", "b": "2"})
 	require.Equal(t, f.one, c.Annotations[keys.ResourceDistributionFrom])
 	require.Equal(t, rd.UID, c.OwnerReferences[0].UID)
 	require.True(t, *c.OwnerReferences[0].BlockOwnerDeletion)
@@ -161,26 +162,26 @@ func follows(t *testing.T, f *fixture) {
 	// A namespace begins to match.
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.two}}
 	testkit.Change(t, f, ns, func(n *corev1.Namespace) { n.Labels[team] = f.one })
-	f.has(t, f.two, map[string]string{"a": "1", "b": "2"})
+	f.awaitConfigMap(t, f.two, map[string]string{"a": "1", "b": "2"})
 	f.await(t, counts(2, 2))
 
 	// Manual edits are undone, including those that an apply alone does not undo.
 	testkit.Change(t, f, c, func(c *corev1.ConfigMap) { c.Data = map[string]string{"a": "by hand", "c": "by hand"} })
-	f.has(t, f.one, map[string]string{"a": "1", "b": "2"})
+	f.awaitConfigMap(t, f.one, map[string]string{"a": "1", "b": "2"})
 
 	// The resource changes, and loses a key.
 	testkit.Change(t, f, rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Resource.Raw = []byte(f.configMap(`"b":"3"`)) })
-	f.has(t, f.one, map[string]string{"b": "3"})
-	f.has(t, f.two, map[string]string{"b": "3"})
+	f.awaitConfigMap(t, f.one, map[string]string{"b": "3"})
+	f.awaitConfigMap(t, f.two, map[string]string{"b": "3"})
 
 	// A namespace no longer matches.
 	testkit.Change(t, f, ns, func(n *corev1.Namespace) { delete(n.Labels, team) })
-	f.has(t, f.two, nil)
+	f.awaitConfigMap(t, f.two, nil)
 	f.await(t, counts(1, 1))
 
 	// A copy is deleted by hand. Deleting all copies with their owner is up to the garbage collector.
 	require.NoError(t, f.Delete(t.Context(), c))
-	require.Eventually(t, func() bool { return f.has(t, f.one, map[string]string{"b": "3"}).UID != c.UID }, testenv.Long, testenv.Poll)
+	require.Eventually(t, func() bool { return f.awaitConfigMap(t, f.one, map[string]string{"b": "3"}).UID != c.UID }, testenv.Long, testenv.Poll)
 }
 
 func leavesOthersAlone(t *testing.T, f *fixture) {
@@ -193,10 +194,10 @@ func leavesOthersAlone(t *testing.T, f *fixture) {
 	rd = f.await(t, counts(3, 1))
 	require.Equal(t, []string{f.one}, find(rd.Status.Conditions, appsv1beta1.ResourceDistributionConflictOccurred).FailedNamespaces)
 	require.Equal(t, []string{f.one + "-later"}, find(rd.Status.Conditions, appsv1beta1.ResourceDistributionNamespaceNotExists).FailedNamespaces)
-	is := f.has(t, f.one, map[string]string{"a": "theirs"})
-	require.Equal(t, theirs.ResourceVersion, is.ResourceVersion)
+	live := f.awaitConfigMap(t, f.one, map[string]string{"a": "theirs"})
+	require.Equal(t, theirs.ResourceVersion, live.ResourceVersion)
 	require.NoError(t, f.Delete(t.Context(), theirs))
-	f.has(t, f.one, map[string]string{"a": "1"})
+	f.awaitConfigMap(t, f.one, map[string]string{"a": "1"})
 	f.await(t, counts(3, 2))
 }
 
@@ -213,9 +214,9 @@ func secretsByName(t *testing.T, f *fixture) {
 	// It does not differ from what was requested, so nothing writes it again.
 	testkit.Change(t, f, rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Targets.ExcludedNamespaces = named("nowhere") })
 	f.await(t, counts(1, 1))
-	is := &corev1.Secret{}
-	require.NoError(t, f.Get(t.Context(), types.NamespacedName{Namespace: f.one, Name: listedSecret}, is))
-	require.Equal(t, s.ResourceVersion, is.ResourceVersion)
+	live := &corev1.Secret{}
+	require.NoError(t, f.Get(t.Context(), types.NamespacedName{Namespace: f.one, Name: listedSecret}, live))
+	require.Equal(t, s.ResourceVersion, live.ResourceVersion)
 }
 
 // referring returns a distribution of the object with that kind and name in namespace two, which would otherwise be a target.
@@ -247,33 +248,33 @@ func followsASource(t *testing.T, f *fixture) {
 	}
 	first := source("1")
 	require.NoError(t, f.Create(t.Context(), first))
-	c := f.has(t, f.one, first.Data)
+	c := f.awaitConfigMap(t, f.one, first.Data)
 	require.Empty(t, c.Labels)
 	f.await(t, counts(1, 1))
 
 	testkit.Change(t, f, first, func(c *corev1.ConfigMap) { c.Data = map[string]string{"b": "1"} })
-	f.has(t, f.one, map[string]string{"b": "1"})
+	f.awaitConfigMap(t, f.one, map[string]string{"b": "1"})
 	testkit.Change(t, f, c, func(c *corev1.ConfigMap) { c.Data = map[string]string{"by": "hand"} })
-	f.has(t, f.one, map[string]string{"b": "1"})
+	f.awaitConfigMap(t, f.one, map[string]string{"b": "1"})
 	f.await(t, counts(1, 1))
 
 	require.NoError(t, f.Delete(t.Context(), first))
 	f.await(t, sourceIs(metav1.ConditionTrue, ReasonSourceNotFound))
-	require.Equal(t, c.UID, f.has(t, f.one, map[string]string{"b": "1"}).UID, "a copy stays without its source")
+	require.Equal(t, c.UID, f.awaitConfigMap(t, f.one, map[string]string{"b": "1"}).UID, "a copy stays without its source")
 	for _, value := range []string{"2", "3"} { // The first one is immutable, and is replaced.
 		require.NoError(t, f.Create(t.Context(), source(value)))
-		f.has(t, f.one, source(value).Data)
+		f.awaitConfigMap(t, f.one, source(value).Data)
 		rd = f.await(t, counts(1, 1))
 		require.True(t, sourceIs(metav1.ConditionFalse, ReasonSucceeded)(rd))
-		require.Equal(t, source(value).Labels, f.has(t, f.two, source(value).Data).Labels, "the source is not written")
-		require.Empty(t, f.has(t, f.two, source(value).Data).OwnerReferences)
+		require.Equal(t, source(value).Labels, f.awaitConfigMap(t, f.two, source(value).Data).Labels, "the source is not written")
+		require.Empty(t, f.awaitConfigMap(t, f.two, source(value).Data).OwnerReferences)
 		require.NoError(t, f.Delete(t.Context(), source(value)))
 		f.await(t, sourceIs(metav1.ConditionTrue, ReasonSourceNotFound))
 	}
 
 	// A copy that is no longer wanted is deleted even without a source.
 	testkit.Change(t, f, rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Targets.IncludedNamespaces = named(f.two) })
-	f.has(t, f.one, nil)
+	f.awaitConfigMap(t, f.one, nil)
 }
 
 func secretAsSource(t *testing.T, f *fixture) {
@@ -332,7 +333,7 @@ func onlyReadersDirect(t *testing.T, f *fixture) {
 		APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{f.one}, Verbs: []string{"get"},
 	})
 	rd := f.referring(kindConfigMap, f.one)
-	denied := fmt.Sprintf("spec.source: Forbidden: user %q may not get ConfigMap %s in namespace %s", writer, f.one, f.two)
+	denied := fmt.Sprintf("spec.source: Forbidden: user %q isn't allowed to get ConfigMap %s in namespace %s", writer, f.one, f.two)
 	require.Eventually(t, func() bool { // The apiserver's authorizer catches up with the roles.
 		byReader := as(reader).Create(t.Context(), rd.DeepCopy(), client.DryRunAll)
 		byWriter := as(writer).Create(t.Context(), rd.DeepCopy(), client.DryRunAll)
@@ -342,11 +343,11 @@ func onlyReadersDirect(t *testing.T, f *fixture) {
 	t.Cleanup(func() { require.NoError(t, client.IgnoreNotFound(f.Delete(context.WithoutCancel(t.Context()), rd))) })
 
 	change := func(user string, do func(*appsv1beta1.ResourceDistribution)) error {
-		is := &appsv1beta1.ResourceDistribution{ObjectMeta: metav1.ObjectMeta{Name: rd.Name}}
-		require.NoError(t, f.Get(t.Context(), client.ObjectKeyFromObject(rd), is))
-		before := is.DeepCopy()
-		do(is)
-		return as(user).Patch(t.Context(), is, client.MergeFrom(before))
+		live := &appsv1beta1.ResourceDistribution{ObjectMeta: metav1.ObjectMeta{Name: rd.Name}}
+		require.NoError(t, f.Get(t.Context(), client.ObjectKeyFromObject(rd), live))
+		before := live.DeepCopy()
+		do(live)
+		return as(user).Patch(t.Context(), live, client.MergeFrom(before))
 	}
 	elsewhere := func(rd *appsv1beta1.ResourceDistribution) {
 		rd.Spec.Targets.IncludedNamespaces = named(f.one, "elsewhere")
@@ -355,7 +356,7 @@ func onlyReadersDirect(t *testing.T, f *fixture) {
 	require.NoError(t, change(writer, func(rd *appsv1beta1.ResourceDistribution) { rd.Labels = map[string]string{"a": "b"} }))
 	require.NoError(t, change(reader, elsewhere))
 	require.ErrorContains(t, change(reader, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Source.Namespace = f.one }),
-		fmt.Sprintf("user %q may not get ConfigMap %s in namespace %s", reader, f.one, f.one))
+		fmt.Sprintf("user %q isn't allowed to get ConfigMap %s in namespace %s", reader, f.one, f.one))
 }
 
 // takesOver: a copy made by OpenKruise has another field manager, which would keep what is no longer applied.
@@ -371,11 +372,11 @@ func takesOver(t *testing.T, f *fixture) {
 	testkit.Change(t, f, theirs, func(c *corev1.ConfigMap) {
 		c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(rd, gvk())}
 	})
-	is := f.has(t, f.one, map[string]string{"a": "1"})
-	require.Equal(t, theirs.UID, is.UID)
+	live := f.awaitConfigMap(t, f.one, map[string]string{"a": "1"})
+	require.Equal(t, theirs.UID, live.UID)
 	f.await(t, counts(1, 1))
 	testkit.Change(t, f, rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Resource.Raw = []byte(f.configMap(`"b":"1"`)) })
-	f.has(t, f.one, map[string]string{"b": "1"})
+	f.awaitConfigMap(t, f.one, map[string]string{"b": "1"})
 }
 
 // createsOnly: the resourceVersion of a creation prevents an apply from changing an existing object.
@@ -394,7 +395,7 @@ func createsOnly(t *testing.T, f *fixture) {
 	got, err := r.create(t.Context(), o, f.one)
 	require.NoError(t, err)
 	require.Equal(t, taken, got)
-	require.Equal(t, theirs.ResourceVersion, f.has(t, f.one, theirs.Data).ResourceVersion)
+	require.Equal(t, theirs.ResourceVersion, f.awaitConfigMap(t, f.one, theirs.Data).ResourceVersion)
 	got, err = r.create(t.Context(), o, "nowhere")
 	require.NoError(t, err)
 	require.Equal(t, noNamespace, got)
@@ -402,9 +403,9 @@ func createsOnly(t *testing.T, f *fixture) {
 
 // writesCounted counts the writes of a client by what they write.
 type writesCounted struct {
-	next http.RoundTripper
-	mu   sync.Mutex
-	of   map[string]int
+	next  http.RoundTripper
+	mu    sync.Mutex
+	count map[string]int
 }
 
 func (c *writesCounted) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -417,7 +418,7 @@ func (c *writesCounted) RoundTrip(r *http.Request) (*http.Response, error) {
 			what = "statuses"
 		}
 		c.mu.Lock()
-		c.of[what]++
+		c.count[what]++
 		c.mu.Unlock()
 	}
 	return c.next.RoundTrip(r)
@@ -438,7 +439,7 @@ func TestAThousandNamespaces(t *testing.T) {
 		})
 	}
 	require.NoError(t, group.Wait())
-	counted := &writesCounted{of: map[string]int{}}
+	counted := &writesCounted{count: map[string]int{}}
 	cfg := s.REST()
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		counted.next = next
@@ -449,7 +450,7 @@ func TestAThousandNamespaces(t *testing.T) {
 		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
 	})
 	require.NoError(t, err)
-	require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}}))
+	require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}}))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -472,15 +473,15 @@ func TestAThousandNamespaces(t *testing.T) {
 		}},
 	} {
 		counted.mu.Lock()
-		clear(counted.of)
+		clear(counted.count)
 		counted.mu.Unlock()
 		began := clock.RealClock{}.Now()
 		step.do()
 		f.await(t, counts(many, many))
 		took := clock.RealClock{}.Since(began)
 		counted.mu.Lock()
-		require.Equal(t, many, counted.of["copies"], "%v", counted.of)
-		t.Logf("%d copies %s in %.1f s: %v", many, step.what, took.Seconds(), counted.of)
+		require.Equal(t, many, counted.count["copies"], "%v", counted.count)
+		t.Logf("%d copies %s in %.1f s: %v", many, step.what, took.Seconds(), counted.count)
 		counted.mu.Unlock()
 	}
 }

@@ -13,7 +13,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
 )
 
 // kind is the kind's name.
@@ -39,7 +39,7 @@ func Registration() setup.Kind {
 				return nil
 			}
 			return Setup(ctx, mgr, Options{
-				Workers: o.Workers[name], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+				Options: o.Control(name),
 				Secrets: secrets,
 			})
 		},

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the labels step and reason.
@@ -32,19 +32,19 @@ func Register(r prometheus.Registerer) error {
 
 // count counts the steps of a plan.
 func count(p planned) {
-	measure.Steps.WithLabelValues(stepCreate, reasonTarget).Add(float64(len(p.create)))
-	measure.Steps.WithLabelValues(stepUpdate, reasonChanged).Add(float64(len(p.update)))
-	measure.Steps.WithLabelValues(stepDelete, reasonNoTarget).Add(float64(len(p.remove)))
+	measure.Count(stepCreate, reasonTarget, len(p.create))
+	measure.Count(stepUpdate, reasonChanged, len(p.update))
+	measure.Count(stepDelete, reasonNoTarget, len(p.remove))
 	for reason, waits := range map[string]bool{
 		ReasonConflict: len(p.taken) > 0, reasonNamespace: len(p.missing) > 0, reasonDeletion: len(p.waiting) > 0,
 	} {
 		if waits {
-			measure.Waits.WithLabelValues(reason).Inc()
+			measure.Wait(reason)
 		}
 	}
 	for _, f := range []*failure{p.blocked, p.lacking} {
 		if f != nil {
-			measure.Waits.WithLabelValues(f.reason).Inc()
+			measure.Wait(f.reason)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
 )
 
 // observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
@@ -33,7 +33,7 @@ type observed struct {
 // observe reads what a reconcile needs.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{rd: &appsv1beta1.ResourceDistribution{}}
-	children := func(from client.Reader, live bool) error { return r.children(ctx, from, live, &o) }
+	children := func(from client.Reader, live bool) error { return r.readChildren(ctx, from, live, &o) }
 	shown := func() iter.Seq[metav1.Object] {
 		return func(yield func(metav1.Object) bool) {
 			if !yield(o.rd) {
@@ -52,8 +52,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// children reads namespaces and objects. live means that the reader is the apiserver.
-func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed) error {
+// readChildren reads namespaces and objects. live means that the reader is the apiserver.
+func (r *Reconciler) readChildren(ctx context.Context, from client.Reader, live bool, o *observed) error {
 	o.namespaces, o.held, o.blocked, o.syncing = map[string]*corev1.Namespace{}, map[string]*held{}, nil, false
 	o.lacking = nil
 	if ofHub(o.rd) {
@@ -89,41 +89,41 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 		o.held[h.Namespace] = h
 	}
 	if s := o.rd.Spec.Source; s != nil {
-		o.follow(s, o.held[s.Namespace])
+		o.useSource(s, o.held[s.Namespace])
 	}
 	return nil
 }
 
-// follow sets the content of the resource to the content of a source. h is nil if the source doesn't exist.
-func (o *observed) follow(s *appsv1beta1.ResourceDistributionSource, h *held) {
+// useSource sets the content of the resource to the content of a source. h is nil if the source doesn't exist.
+func (o *observed) useSource(s *appsv1beta1.ResourceDistributionSource, h *held) {
 	lack := func(reason, message string) {
 		o.lacking = &failure{appsv1beta1.ResourceDistributionGetResourceFailed, reason, message}
 	}
 	switch {
 	case h == nil:
-		lack(ReasonSourceNotFound, fmt.Sprintf("there is no %s in namespace %s: the copies stay as they are until there is",
+		lack(ReasonSourceNotFound, fmt.Sprintf("%s not found in namespace %s: the copies stay unchanged until it exists",
 			o.resource.id, s.Namespace))
 	case ours(o.rd, h):
-		lack(ReasonSourceInvalid, fmt.Sprintf("%s in namespace %s is itself a copy: remove its ownerReferences, or name another source",
+		lack(ReasonSourceInvalid, fmt.Sprintf("%s in namespace %s is itself a copy: remove its ownerReferences, or choose another source",
 			o.resource.id, s.Namespace))
 	case h.token:
-		lack(ReasonSourceInvalid, fmt.Sprintf("%s in namespace %s is the token of a ServiceAccount, which belongs to one namespace: "+
-			"distribute what uses it", o.resource.id, s.Namespace))
+		lack(ReasonSourceInvalid, fmt.Sprintf("%s in namespace %s is a ServiceAccount token, which belongs to one namespace: "+
+			"distribute the objects that use it instead", o.resource.id, s.Namespace))
 	default:
 		o.resource.content = h.mutable()
 	}
 }
 
 // listed reads the objects with a kind and name.
-func listed(ctx context.Context, from client.Reader, of id) ([]*held, error) {
-	list := of.list()
-	byName := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(metav1.ObjectNameField, of.name)}
+func listed(ctx context.Context, from client.Reader, key id) ([]*held, error) {
+	list := key.list()
+	byName := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(metav1.ObjectNameField, key.name)}
 	if err := from.List(ctx, list, byName); err != nil {
-		return nil, fmt.Errorf("list %s: %w", of, err)
+		return nil, fmt.Errorf("list %s: %w", key, err)
 	}
 	var out []*held
 	add := func(o client.Object) error {
-		h, err := hold(of.kind, o)
+		h, err := newHeld(key.kind, o)
 		out = append(out, h)
 		return err
 	}

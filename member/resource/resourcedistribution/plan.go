@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
 // planned is the next step for each namespace. All lists are sorted by name.
@@ -59,7 +59,7 @@ func plan(o observed) planned {
 			p.taken = append(p.taken, ns)
 		case h.DeletionTimestamp != nil:
 			p.waiting = append(p.waiting, ns)
-		case !o.resource.same(h, o.rd.Name):
+		case !o.resource.matches(h, o.rd.Name):
 			p.update = append(p.update, h)
 		default:
 			p.good = append(p.good, ns)
@@ -67,7 +67,7 @@ func plan(o observed) planned {
 	}
 	for _, ns := range slices.Sorted(maps.Keys(o.held)) {
 		h := o.held[ns]
-		if !ours(o.rd, h) || h.DeletionTimestamp != nil || ending(o.namespaces[ns]) || isSource(o.rd, ns) {
+		if !ours(o.rd, h) || h.DeletionTimestamp != nil || isTerminating(o.namespaces[ns]) || isSource(o.rd, ns) {
 			continue
 		}
 		if _, wanted := slices.BinarySearch(p.desired, ns); !wanted {
@@ -87,18 +87,18 @@ func isSource(rd *appsv1beta1.ResourceDistribution, namespace string) bool {
 	return rd.Spec.Source != nil && rd.Spec.Source.Namespace == namespace
 }
 
-// ending reports whether nothing can be created in a namespace any longer. A namespace missing from the cache may just be new.
-func ending(ns *corev1.Namespace) bool {
+// isTerminating reports whether nothing can be created in a namespace any longer. A namespace missing from the cache may just be new.
+func isTerminating(ns *corev1.Namespace) bool {
 	return ns != nil && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
 }
 
 // targets returns the target namespaces, and which of them don't exist.
 func targets(o observed) (desired, missing []string) {
 	t := &o.rd.Spec.Targets
-	of := labels.Nothing()
+	matcher := labels.Nothing()
 	if s := t.NamespaceSelector; len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
 		if parsed, err := metav1.LabelSelectorAsSelector(&s); err == nil { // Admission rejects others.
-			of = parsed
+			matcher = parsed
 		}
 	}
 	never := map[string]bool{metav1.NamespaceSystem: true, metav1.NamespacePublic: true}
@@ -120,7 +120,7 @@ func targets(o observed) (desired, missing []string) {
 	}
 	desired = append(desired, missing...)
 	for name, ns := range o.namespaces {
-		if !never[name] && !ending(ns) && (t.AllNamespaces || named[name] || of.Matches(labels.Set(ns.Labels))) {
+		if !never[name] && !isTerminating(ns) && (t.AllNamespaces || named[name] || matcher.Matches(labels.Set(ns.Labels))) {
 			desired = append(desired, name)
 		}
 	}

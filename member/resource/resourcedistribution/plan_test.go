@@ -12,7 +12,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
@@ -25,22 +25,22 @@ func observedOf(t *testing.T, rd *appsv1beta1.ResourceDistribution, objects ...c
 	o.resource, err = resourceOf(&rd.Spec)
 	require.NoError(t, err)
 	for _, object := range objects {
-		if ns, is := object.(*corev1.Namespace); is {
+		if ns, ok := object.(*corev1.Namespace); ok {
 			o.namespaces[ns.Name] = ns
 			continue
 		}
-		h, err := hold(o.resource.kind, object)
+		h, err := newHeld(o.resource.kind, object)
 		require.NoError(t, err)
 		o.held[h.Namespace] = h
 	}
 	if s := rd.Spec.Source; s != nil {
-		o.follow(s, o.held[s.Namespace])
+		o.useSource(s, o.held[s.Namespace])
 	}
 	return o
 }
 
-// made returns the copy in a namespace as it should be.
-func made(t *testing.T, rd *appsv1beta1.ResourceDistribution, ns string, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
+// wantedCopy returns the copy in a namespace as it should be.
+func wantedCopy(t *testing.T, rd *appsv1beta1.ResourceDistribution, ns string, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
 	t.Helper()
 	r, err := resourceOf(&rd.Spec)
 	require.NoError(t, err)
@@ -69,62 +69,62 @@ func TestPlan(t *testing.T) {
 		objects func(rd *appsv1beta1.ResourceDistribution) []client.Object
 		want    string
 	}{
-		{name: "named and labelled namespaces, without those that end", want: "create one two"},
+		{name: "named and labelled namespaces, except for terminating ones", want: "create one two"},
 		{
-			name: "all, never those of Kubernetes", want: "create one three two",
+			name: "all namespaces except for those of Kubernetes", want: "create one three two",
 			change: func(s *appsv1beta1.ResourceDistributionSpec) { s.Targets.AllNamespaces = true },
 		},
 		{
-			name: "exclusion counts more than names and labels", want: "create three",
+			name: "exclusion takes precedence over names and labels", want: "create three",
 			change: func(s *appsv1beta1.ResourceDistributionSpec) {
 				s.Targets.AllNamespaces, s.Targets.ExcludedNamespaces = true, named("one", "two")
 			},
 		},
 		{
-			name: "an empty selector selects none", want: "create one",
+			name: "an empty selector selects no namespace", want: "create one",
 			change: func(s *appsv1beta1.ResourceDistributionSpec) { s.Targets.NamespaceSelector = metav1.LabelSelector{} },
 		},
 		{
-			name: "named ones that never get a copy, or are named twice", want: "create one",
+			name: "named namespaces that never get a copy or are named twice", want: "create one",
 			change: func(s *appsv1beta1.ResourceDistributionSpec) {
 				s.Targets.IncludedNamespaces, s.Targets.NamespaceSelector = named("one", "one", "kube-system"), metav1.LabelSelector{}
 			},
 		},
 		{
-			name: "one that does not exist", want: "create one two; missing later",
+			name: "a named namespace that does not exist", want: "create one two; missing later",
 			change: func(s *appsv1beta1.ResourceDistributionSpec) { s.Targets.IncludedNamespaces = named("one", "later") },
 		},
 		{
 			name: "nothing to do", want: "good one two",
 			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
-				return []client.Object{made(t, rd, "one"), made(t, rd, "two", func(c *corev1.ConfigMap) { c.Labels["mine"] = "too" })}
+				return []client.Object{wantedCopy(t, rd, "one"), wantedCopy(t, rd, "two", func(c *corev1.ConfigMap) { c.Labels["mine"] = "too" })}
 			},
 		},
 		{
 			name: "data, a label or an annotation differs", want: "update one; update two",
 			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
 				return []client.Object{
-					made(t, rd, "one", func(c *corev1.ConfigMap) { c.Data = nil }), made(t, rd, "two", func(c *corev1.ConfigMap) { c.Labels = nil }),
+					wantedCopy(t, rd, "one", func(c *corev1.ConfigMap) { c.Data = nil }), wantedCopy(t, rd, "two", func(c *corev1.ConfigMap) { c.Labels = nil }),
 				}
 			},
 		},
 		{
-			name: "an object of somebody else, and of another one of the same name", want: "taken one two",
+			name: "an object of another owner, and of a previous ResourceDistribution of the same name", want: "taken one two",
 			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
-				return []client.Object{foreign("one"), made(t, rd, "two", func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "former" })}
+				return []client.Object{foreign("one"), wantedCopy(t, rd, "two", func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "former" })}
 			},
 		},
 		{
-			name: "a copy that goes, and one in no target", want: "create two; waiting one; remove three",
+			name: "a terminating copy, and a copy outside of the targets", want: "create two; waiting one; remove three",
 			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
 				return []client.Object{
-					made(t, rd, "one", func(c *corev1.ConfigMap) { c.DeletionTimestamp = &metav1.Time{Time: noon} }), made(t, rd, "three"),
-					made(t, rd, "ending"),
+					wantedCopy(t, rd, "one", func(c *corev1.ConfigMap) { c.DeletionTimestamp = &metav1.Time{Time: noon} }), wantedCopy(t, rd, "three"),
+					wantedCopy(t, rd, "ending"),
 				}
 			},
 		},
 		{
-			name: "somebody else's object in no target stays", want: "create one two",
+			name: "another owner's object outside of the targets stays", want: "create one two",
 			objects: func(*appsv1beta1.ResourceDistribution) []client.Object { return []client.Object{foreign("three")} },
 		},
 	} {
@@ -173,36 +173,36 @@ func TestPlanOfASource(t *testing.T) {
 		lacking string
 	}{
 		{
-			name: "its namespace is no target", want: "create one two",
+			name: "the namespace of the source is not a target", want: "create one two",
 			objects: func(*appsv1beta1.ResourceDistribution) []client.Object { return []client.Object{sourceWith("blue")} },
 		},
 		{
 			name: "copies have its content", want: "good one; update two",
 			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
 				return []client.Object{
-					sourceWith("blue"), made(t, rd, "one"), made(t, rd, "two", func(c *corev1.ConfigMap) { c.Data["color"] = "red" }),
+					sourceWith("blue"), wantedCopy(t, rd, "one"), wantedCopy(t, rd, "two", func(c *corev1.ConfigMap) { c.Data["color"] = "red" }),
 				}
 			},
 		},
 		{
-			name: "its metadata is its own, and copies can be changed though it can not", want: "good one two",
+			name: "the source's metadata is not copied, and copies of an immutable source can be changed", want: "good one two",
 			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
 				s := sourceWith("blue")
 				s.Labels, s.Annotations, s.Immutable = map[string]string{"app": "x"}, map[string]string{"a": "b"}, new(true)
-				return []client.Object{s, made(t, rd, "one"), made(t, rd, "two")}
+				return []client.Object{s, wantedCopy(t, rd, "one"), wantedCopy(t, rd, "two")}
 			},
 		},
 		{
-			name: "without it nothing is created or changed, and what is no target any more goes", want: "kept one; taken two; remove three",
+			name: "without the source no copy is created or changed, and copies outside of the targets are deleted", want: "kept one; taken two; remove three",
 			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
-				return []client.Object{made(t, rd, "one"), foreign("two"), made(t, rd, "three")}
+				return []client.Object{wantedCopy(t, rd, "one"), foreign("two"), wantedCopy(t, rd, "three")}
 			},
 			lacking: ReasonSourceNotFound,
 		},
 		{
 			name: "a copy is not its own source, and stays", want: "kept one two",
 			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
-				return []client.Object{made(t, rd, "base")}
+				return []client.Object{wantedCopy(t, rd, "base")}
 			},
 			lacking: ReasonSourceInvalid,
 		},
@@ -251,7 +251,7 @@ func TestCopyOfASource(t *testing.T) {
 	for _, value := range []string{"1", "2"} {
 		r, err := resourceOf(&rd.Spec)
 		require.NoError(t, err)
-		r.object = bare(&corev1.Secret{
+		r.object = contentOnly(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"last-applied": value}},
 			Data:       map[string][]byte{"key": []byte(value)}, Type: "team/key", Immutable: new(true),
 		})
@@ -297,7 +297,7 @@ func TestStatus(t *testing.T) {
 
 	rd.Status = s
 	again, events := status(o, plan(o), applied{writes: []write{{namespace: "one", outcome: done}}}, noon.Add(time.Hour))
-	require.Equal(t, s, again, "it is written only when it changes")
+	require.Equal(t, s, again, "the status is written only when it changes")
 	require.Empty(t, events)
 
 	o.blocked = &failure{appsv1beta1.ResourceDistributionCreateResourceFailed, ReasonNotAllowed, notAllowed("key")}

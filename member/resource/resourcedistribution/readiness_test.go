@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -24,10 +24,10 @@ func TestKstatusTellsHowFarAResourceDistributionIs(t *testing.T) {
 		{name: "all namespaces have their copy", want: kstatus.CurrentStatus},
 		{name: "a namespace is still to get it", failed: 1, want: kstatus.InProgressStatus},
 		{name: "a write is refused, and tried again", failing: appsv1beta1.ResourceDistributionCreateResourceFailed, failed: 1, want: kstatus.InProgressStatus},
-		{name: "another object is in its place", failing: appsv1beta1.ResourceDistributionConflictOccurred, failed: 1, want: kstatus.FailedStatus},
+		{name: "another object is in the copy's place", failing: appsv1beta1.ResourceDistributionConflictOccurred, failed: 1, want: kstatus.FailedStatus},
 		{name: "a namespace doesn't exist", failing: appsv1beta1.ResourceDistributionNamespaceNotExists, failed: 1, want: kstatus.FailedStatus},
-		{name: "there is nothing to copy", failing: appsv1beta1.ResourceDistributionGetResourceFailed, want: kstatus.FailedStatus},
-		{name: "it is being deleted", deleted: true, want: kstatus.TerminatingStatus},
+		{name: "the source is missing", failing: appsv1beta1.ResourceDistributionGetResourceFailed, want: kstatus.FailedStatus},
+		{name: "the ResourceDistribution is being deleted", deleted: true, want: kstatus.TerminatingStatus},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -41,7 +41,7 @@ func TestARefusalWithAnotherTextEachTimeIsWrittenOnceInAWhile(t *testing.T) {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	}), api, clk, &testkit.Events{})
-	says := func() string {
+	message := func() string {
 		live := &appsv1beta1.ResourceDistribution{}
 		require.NoError(t, api.Get(t.Context(), key, live))
 		return find(live.Status.Conditions, appsv1beta1.ResourceDistributionCreateResourceFailed).Message
@@ -54,9 +54,9 @@ func TestARefusalWithAnotherTextEachTimeIsWrittenOnceInAWhile(t *testing.T) {
 		attempt()
 	}
 	require.Equal(t, 5, attempts)
-	require.Equal(t, 1, statuses, "that it fails is written, and not each text")
-	require.Contains(t, says(), "refused by request 1")
+	require.Equal(t, 1, statuses, "the failure is written once, not each new message")
+	require.Contains(t, message(), "refused by request 1")
 	clk.SetTime(noon.Add(time.Minute))
 	attempt()
-	require.Contains(t, says(), "refused by request 6", "the cause may be another one meanwhile")
+	require.Contains(t, message(), "refused by request 6", "the message is updated after a while")
 }

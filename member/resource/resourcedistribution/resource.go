@@ -66,13 +66,13 @@ func resourceOf(s *appsv1beta1.ResourceDistributionSpec) (resource, error) {
 	}
 	r := resource{id: idOf(s)}
 	if r.kind != kindSecret && r.kind != kindConfigMap {
-		return r, fmt.Errorf("kind %q of the source is neither Secret nor ConfigMap", r.kind)
+		return r, fmt.Errorf("kind %q of the source must be Secret or ConfigMap", r.kind)
 	}
 	text, err := json.Marshal(s.Source)
 	if err != nil {
 		return r, fmt.Errorf("marshal source: %w", err)
 	}
-	r.object, r.hash = r.empty(), sum(text) // Not a hash of the content, because annotations are shown in places where Secrets are not.
+	r.object, r.hash = r.empty(), hexDigest(text) // Not a hash of the content, because annotations are shown in places where Secrets are not.
 	return r, nil
 }
 
@@ -88,21 +88,21 @@ func read(raw []byte) (r resource, strict []error, err error) {
 		return r, nil, fmt.Errorf("kind %q is neither Secret nor ConfigMap", r.kind)
 	}
 	if strict, err = kjson.UnmarshalStrict(raw, r.object); err != nil {
-		return r, nil, fmt.Errorf("read %s: %w", r.id, err)
+		return r, nil, fmt.Errorf("decode %s: %w", r.id, err)
 	}
 	if v := r.object.GetObjectKind().GroupVersionKind().GroupVersion(); v != corev1.SchemeGroupVersion {
 		return r, nil, fmt.Errorf("apiVersion %q of a %s is not v1", v, r.kind)
 	}
-	if s, is := r.object.(*corev1.Secret); is {
-		store(s)
+	if s, ok := r.object.(*corev1.Secret); ok {
+		normalizeSecret(s)
 	}
-	r.hash = sum(raw)
+	r.hash = hexDigest(raw)
 	r.content, err = contentOf(r.object)
 	return r, strict, err
 }
 
-// store changes a Secret the way the apiserver does when it stores one.
-func store(s *corev1.Secret) {
+// normalizeSecret changes a Secret the way the apiserver does when it stores one.
+func normalizeSecret(s *corev1.Secret) {
 	if s.Type == "" {
 		s.Type = corev1.SecretTypeOpaque
 	}
@@ -123,12 +123,12 @@ func store(s *corev1.Secret) {
 func contentOf(o client.Object) (string, error) {
 	var content any
 	immutable := false
-	switch of := o.(type) {
+	switch object := o.(type) {
 	case *corev1.Secret:
-		content, immutable = corev1.Secret{Data: of.Data, Type: of.Type}, of.Immutable != nil && *of.Immutable
+		content, immutable = corev1.Secret{Data: object.Data, Type: object.Type}, object.Immutable != nil && *object.Immutable
 	case *corev1.ConfigMap:
-		content = corev1.ConfigMap{Data: of.Data, BinaryData: of.BinaryData}
-		immutable = of.Immutable != nil && *of.Immutable
+		content = corev1.ConfigMap{Data: object.Data, BinaryData: object.BinaryData}
+		immutable = object.Immutable != nil && *object.Immutable
 	default:
 		return "", fmt.Errorf("a %T is neither Secret nor ConfigMap", o)
 	}
@@ -137,17 +137,17 @@ func contentOf(o client.Object) (string, error) {
 		return "", fmt.Errorf("marshal content: %w", err)
 	}
 	if immutable {
-		return sum(text) + unchangeable, nil
+		return hexDigest(text) + unchangeable, nil
 	}
-	return sum(text), nil
+	return hexDigest(text), nil
 }
 
 // unchangeable is appended to the content of an immutable object.
 const unchangeable = " immutable"
 
-func sum(text []byte) string {
-	of := sha256.Sum256(text)
-	return hex.EncodeToString(of[:])
+func hexDigest(text []byte) string {
+	digest := sha256.Sum256(text)
+	return hex.EncodeToString(digest[:])
 }
 
 // held is what is kept of an object in the cluster: its metadata, but not its content.
@@ -163,8 +163,8 @@ type held struct {
 // mutable returns the content of an object, ignoring that it is immutable: a source may be replaced, and copies must follow.
 func (h *held) mutable() string { return strings.TrimSuffix(h.content, unchangeable) }
 
-// hold returns what is kept of an object.
-func hold(kind string, o client.Object) (*held, error) {
+// newHeld returns what is kept of an object.
+func newHeld(kind string, o client.Object) (*held, error) {
 	content, err := contentOf(o)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func hold(kind string, o client.Object) (*held, error) {
 	h.Name, h.Namespace, h.UID, h.ResourceVersion = o.GetName(), o.GetNamespace(), o.GetUID(), o.GetResourceVersion()
 	h.Labels, h.Annotations, h.OwnerReferences = o.GetLabels(), o.GetAnnotations(), o.GetOwnerReferences()
 	h.DeletionTimestamp = o.GetDeletionTimestamp()
-	if s, is := o.(*corev1.Secret); is {
+	if s, ok := o.(*corev1.Secret); ok {
 		h.token = s.Type == corev1.SecretTypeServiceAccountToken
 	}
 	return h, nil
@@ -190,26 +190,26 @@ func (r resource) annotations(rd string) map[string]string {
 	return out
 }
 
-// same reports whether a copy is as it should be. Labels and annotations added by others stay.
-func (r resource) same(h *held, rd string) bool {
+// matches reports whether a copy is as it should be. Labels and annotations added by others stay.
+func (r resource) matches(h *held, rd string) bool {
 	return h.content == r.content && contains(h.Labels, r.object.GetLabels()) && contains(h.Annotations, r.annotations(rd))
 }
 
-// bare returns what copies take from a source. They take no metadata, which is meant for whoever maintains the source, and may repeat its
+// contentOnly returns what copies take from a source. They take no metadata, which is meant for whoever maintains the source, and may repeat its
 // content.
-func bare(o client.Object) client.Object {
-	switch is := o.(type) {
+func contentOnly(o client.Object) client.Object {
+	switch object := o.(type) {
 	case *corev1.Secret:
-		return &corev1.Secret{Data: is.Data, Type: is.Type}
+		return &corev1.Secret{Data: object.Data, Type: object.Type}
 	case *corev1.ConfigMap:
-		return &corev1.ConfigMap{Data: is.Data, BinaryData: is.BinaryData}
+		return &corev1.ConfigMap{Data: object.Data, BinaryData: object.BinaryData}
 	}
 	return o
 }
 
 func contains(all, some map[string]string) bool {
 	for key, value := range some {
-		if is, has := all[key]; !has || is != value {
+		if have, ok := all[key]; !ok || have != value {
 			return false
 		}
 	}

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -38,8 +38,8 @@ func scheme(tb testing.TB) *runtime.Scheme {
 // cached returns the copies from a cache of all ConfigMaps.
 type cached struct{ client.Reader }
 
-func (c cached) all(ctx context.Context, of id) ([]*held, bool, error) {
-	all, err := listed(ctx, c, of)
+func (c cached) all(ctx context.Context, key id) ([]*held, bool, error) {
+	all, err := listed(ctx, c, key)
 	return all, true, err
 }
 
@@ -47,15 +47,14 @@ func (cached) keep(map[id]bool) {}
 
 func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Reconciler {
 	return &Reconciler{
-		Client: c, Live: live, Clock: clk, Expect: expect.New("Test", clk, 0), Events: events,
-		Copies: cached{c}, Parallel: 1,
+		Controller: controltest.New(c, live, clk, events), Copies: cached{c},
 	}
 }
 
 // simulated returns ResourceDistribution for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
-	of := func(*sim.World, client.Object, client.Object) []reconcile.Request {
+	always := func(*sim.World, client.Object, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: key}}
 	}
 	return sim.Kind{
@@ -69,12 +68,12 @@ func simulated(tb testing.TB) sim.Kind {
 		},
 		For: &appsv1beta1.ResourceDistribution{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.ConfigMap{}: of,
-			&corev1.Namespace{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				if was != nil && is != nil && !namespaceChanged(was, is) {
+			&corev1.ConfigMap{}: always,
+			&corev1.Namespace{}: func(w *sim.World, old, updated client.Object) []reconcile.Request {
+				if old != nil && updated != nil && !namespaceChanged(old, updated) {
 					return nil
 				}
-				return of(w, was, is)
+				return always(w, old, updated)
 			},
 		},
 		Actors: []sim.Actor{sim.Collector{}},
@@ -205,14 +204,14 @@ func stories() []sim.Scenario {
 		{Name: "a change reaches all copies", Objects: world(), Edits: []sim.Edit{
 			spec("another color", func(s *appsv1beta1.ResourceDistributionSpec) { s.Resource.Raw = configMap("red") }),
 		}},
-		{Name: "a namespace comes and another one leaves", Objects: world(), Edits: []sim.Edit{
+		{Name: "a namespace is added and another one is no longer selected", Objects: world(), Edits: []sim.Edit{
 			label("three", map[string]string{"team": "yes"}), label("two", nil),
 		}},
-		{Name: "an object of somebody else stays", Objects: world(foreign("two")), Edits: []sim.Edit{
+		{Name: "an object of another owner stays", Objects: world(foreign("two")), Edits: []sim.Edit{
 			spec("another color", func(s *appsv1beta1.ResourceDistributionSpec) { s.Resource.Raw = configMap("red") }),
 			remove(foreign("two")),
 		}},
-		{Name: "edits by hand are undone", Objects: world(), Edits: []sim.Edit{
+		{Name: "manual edits are reverted", Objects: world(), Edits: []sim.Edit{
 			data("one", map[string]string{"color": "green", "size": "XL"}), data("two", nil),
 		}},
 		{Name: "a copy is deleted by hand", Objects: world(), Edits: []sim.Edit{remove(foreign("one"))}},
@@ -220,15 +219,15 @@ func stories() []sim.Scenario {
 			spec("one more", func(s *appsv1beta1.ResourceDistributionSpec) { s.Targets.IncludedNamespaces = named("one", "later") }),
 			{Name: "create later", Do: func(ctx context.Context, w *sim.World) error { return w.User().Create(ctx, namespace("later")) }},
 		}},
-		{Name: "a source changes, goes, and comes back", Objects: referring(sourceWith("blue")), Edits: []sim.Edit{
+		{Name: "a source is changed, deleted and re-created", Objects: referring(sourceWith("blue")), Edits: []sim.Edit{
 			data("base", map[string]string{"color": "red"}), remove(sourceWith("")),
-			spec("one leaves", func(s *appsv1beta1.ResourceDistributionSpec) { s.Targets.NamespaceSelector = metav1.LabelSelector{} }),
+			spec("a namespace leaves", func(s *appsv1beta1.ResourceDistributionSpec) { s.Targets.NamespaceSelector = metav1.LabelSelector{} }),
 			create(sourceWith("green")),
 		}},
-		{Name: "a source is replaced by another one of its name", Objects: referring(sourceWith("blue")), Edits: []sim.Edit{
+		{Name: "a source is replaced by another object of the same name", Objects: referring(sourceWith("blue")), Edits: []sim.Edit{
 			remove(sourceWith("")), create(sourceWith("blue")), data("base", map[string]string{"color": "red"}),
 		}},
-		{Name: "a source that comes later", Objects: referring(), Edits: []sim.Edit{create(sourceWith("blue"))}},
+		{Name: "a source that is created later", Objects: referring(), Edits: []sim.Edit{create(sourceWith("blue"))}},
 		{Name: "a resource becomes a source, and a resource again", Objects: world(namespace("base", "team")), Edits: []sim.Edit{
 			data("one", map[string]string{"color": "green"}),
 			spec("by reference to a copy", byReference), remove(sourceWith("")), replace(sourceWith("white")),

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // conditionTypes returns all condition types, in the order in which a status has them.
@@ -31,13 +31,13 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Resour
 	var events []event.Event
 	for _, kind := range conditionTypes() {
 		c := condition(kind, p, a)
-		was := find(o.rd.Status.Conditions, kind)
+		old := find(o.rd.Status.Conditions, kind)
 		c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
-		if was != nil && was.Status == c.Status {
-			c.LastTransitionTime = was.LastTransitionTime
+		if old != nil && old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
 		}
 		s.Conditions = append(s.Conditions, c)
-		if c.Status == metav1.ConditionTrue && (was == nil || was.Status != c.Status || was.Reason != c.Reason) {
+		if c.Status == metav1.ConditionTrue && (old == nil || old.Status != c.Status || old.Reason != c.Reason) {
 			events = append(events, event.Warning(string(kind), actionDistribute, "%s: %s: %s", c.Reason, c.Message, event.Names(c.FailedNamespaces)))
 		}
 	}
@@ -45,7 +45,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Resour
 	s.Conditions = report.PutReadiness(s.Conditions, report.DistributionForm(), readiness(&s), now)
 	old := &o.rd.Status
 	if s.Failed == 0 && p.lacking == nil && len(events) == 0 && (old.ObservedGeneration != s.ObservedGeneration || old.Succeeded != s.Succeeded || old.Failed > 0) {
-		events = append(events, event.Normal(ReasonDistributed, actionDistribute, "%d namespaces have %s", s.Succeeded, o.resource.id))
+		events = append(events, event.Normal(ReasonDistributed, actionDistribute, "distributed to %d namespace(s): %s", s.Succeeded, o.resource.id))
 	}
 	return s, events
 }
@@ -72,7 +72,7 @@ func readiness(s *appsv1beta1.ResourceDistributionStatus) report.Readiness {
 	case failing != nil:
 		return report.Reconciling(failing.Reason, failing.Message)
 	case s.Failed > 0:
-		return report.Reconciling(report.ReasonProgressing, "namespaces are still to get their copy")
+		return report.Reconciling(report.ReasonProgressing, "namespaces have yet to get their copy")
 	}
 	return report.Ready("all namespaces have their copy")
 }
@@ -94,12 +94,12 @@ func condition(kind appsv1beta1.ResourceDistributionConditionType, p planned, a 
 	case appsv1beta1.ResourceDistributionConflictOccurred:
 		all := append(slices.Clone(p.taken), a.namespaces(taken, "")...)
 		if slices.Sort(all); len(all) > 0 {
-			return fail(ReasonConflict, "there is an object of that kind and name that is not a copy: delete or rename it, or exclude the namespace", all)
+			return fail(ReasonConflict, "an object with that kind and name exists that is not a copy: delete or rename it, or exclude the namespace", all)
 		}
 	case appsv1beta1.ResourceDistributionNamespaceNotExists:
 		all := append(slices.Clone(p.missing), a.namespaces(noNamespace, "")...)
 		if slices.Sort(all); len(all) > 0 {
-			return fail(ReasonNamespaceNotFound, "there is no such namespace, or it is being deleted", all)
+			return fail(ReasonNamespaceNotFound, "the namespace doesn't exist or is being deleted", all)
 		}
 	default:
 		i := slices.IndexFunc(a.writes, func(w write) bool { return w.kind == kind && w.err != nil })

@@ -45,7 +45,7 @@ var _ admission.Validator[*appsv1beta1.ResourceDistribution] = &Webhook{}
 func (w *Webhook) ValidateCreate(ctx context.Context, rd *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
 	faults := w.validate(&rd.Spec)
 	if w.Off && !w.ofHub(&rd.Spec) {
-		faults = off()
+		faults = gateOff()
 	} else if len(faults) == 0 {
 		faults = w.review(ctx, rd)
 	}
@@ -57,9 +57,9 @@ func (w *Webhook) ofHub(s *appsv1beta1.ResourceDistributionSpec) bool {
 	return w.Hub || w.AllowClusters && s.Targets.Clusters != nil
 }
 
-func off() field.ErrorList {
+func gateOff() field.ErrorList {
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
-		"nothing is distributed: set %s=true in featureGates of the chart", feature.ResourceDistribution))}
+		"nothing would be distributed: set %s=true in featureGates of the chart", feature.ResourceDistribution))}
 }
 
 // ValidateUpdate validates a change. Faults that the object already had are only warnings, because it may be older than the rule. With a
@@ -68,7 +68,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, rd *appsv1beta1.Resou
 	fresh, known := admit.Ratchet(w.validate(&rd.Spec), w.validate(&old.Spec))
 	if rd.Spec.Source != nil && len(fresh) == 0 && !equality.Semantic.DeepEqual(rd.Spec, old.Spec) {
 		if w.Off { // Nothing can be reviewed, and the change would be distributed once the gate is on.
-			fresh = off()
+			fresh = gateOff()
 		} else {
 			fresh = w.review(ctx, rd)
 		}
@@ -84,10 +84,10 @@ func (w *Webhook) review(ctx context.Context, rd *appsv1beta1.ResourceDistributi
 		return nil
 	}
 	if w.Hub {
-		return field.ErrorList{field.Forbidden(path, "a hub reads no source: give resource, with the content")}
+		return field.ErrorList{field.Forbidden(path, "a hub doesn't read sources: use resource, with the content")}
 	}
 	if _, placed := rd.Annotations[keys.FleetRowUID]; placed {
-		return field.ErrorList{field.Forbidden(path, "a hub places no ResourceDistribution with a source: give resource, with the content")}
+		return field.ErrorList{field.Forbidden(path, "a hub doesn't place ResourceDistributions with a source: use resource, with the content")}
 	}
 	user, allowed, err := admit.Access(ctx, w.Client, authorizationv1.ResourceAttributes{
 		Verb: "get", Version: corev1.SchemeGroupVersion.Version, Resource: strings.ToLower(s.Kind) + "s", Namespace: s.Namespace, Name: s.Name,
@@ -97,7 +97,7 @@ func (w *Webhook) review(ctx context.Context, rd *appsv1beta1.ResourceDistributi
 		return field.ErrorList{field.InternalError(path, err)}
 	case !allowed:
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
-			"user %q may not get %s %s in namespace %s: ask for that right, or let somebody make the change who has it",
+			"user %q isn't allowed to get %s %s in namespace %s: request that permission, or let somebody who has it make the change",
 			user, s.Kind, s.Name, s.Namespace))}
 	}
 	return nil
@@ -114,12 +114,12 @@ func warnings(s *appsv1beta1.ResourceDistributionSpec) admission.Warnings {
 		metav1.NamespaceSystem: "never gets a copy", metav1.NamespacePublic: "never gets a copy",
 	}
 	if s.Source != nil {
-		never[s.Source.Namespace] = "has the source, and gets no copy"
+		never[s.Source.Namespace] = "has the source and gets no copy"
 	}
 	var out admission.Warnings
 	if !t.AllNamespaces && len(t.IncludedNamespaces.List) == 0 &&
 		len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) == 0 {
-		out = append(out, fmt.Sprintf("%s: no namespace is selected: set allNamespaces, or give names or labels", path))
+		out = append(out, fmt.Sprintf("%s: no namespaces are selected: set allNamespaces, or specify names or labels", path))
 	}
 	for i, ns := range t.IncludedNamespaces.List {
 		if why := never[ns.Name]; why != "" {
@@ -144,8 +144,8 @@ func (w *Webhook) validate(s *appsv1beta1.ResourceDistributionSpec) field.ErrorL
 }
 
 // mayDistribute reports whether the manager has permissions for a resource. The permissions on a hub's members are not known here.
-func (w *Webhook) mayDistribute(s *appsv1beta1.ResourceDistributionSpec, of id) bool {
-	return of.kind != kindSecret || w.ofHub(s) || slices.Contains(w.Secrets, of.name)
+func (w *Webhook) mayDistribute(s *appsv1beta1.ResourceDistributionSpec, key id) bool {
+	return key.kind != kindSecret || w.ofHub(s) || slices.Contains(w.Secrets, key.name)
 }
 
 func (w *Webhook) validateSource(s *appsv1beta1.ResourceDistributionSource, path *field.Path) field.ErrorList {
@@ -165,7 +165,7 @@ func (w *Webhook) validateSource(s *appsv1beta1.ResourceDistributionSource, path
 func (w *Webhook) validateResource(s *appsv1beta1.ResourceDistributionSpec, path *field.Path) field.ErrorList {
 	r, strict, err := read(s.Resource.Raw)
 	if err != nil {
-		return field.ErrorList{field.Invalid(path, r.String(), err.Error()+": give a Secret or ConfigMap of v1")}
+		return field.ErrorList{field.Invalid(path, r.String(), err.Error()+": use a Secret or ConfigMap of v1")}
 	}
 	var faults field.ErrorList
 	for _, err := range strict {
@@ -195,11 +195,11 @@ func validateMetadata(r resource, path *field.Path) field.ErrorList {
 		}
 	}
 	o := r.object
-	for name, has := range map[string]bool{
+	for name, given := range map[string]bool{
 		"finalizers": len(o.GetFinalizers()) > 0, "ownerReferences": len(o.GetOwnerReferences()) > 0, "generateName": o.GetGenerateName() != "",
 	} {
-		if has {
-			faults = append(faults, field.Forbidden(path.Child(name), "copies take name, labels and annotations only: leave it out"))
+		if given {
+			faults = append(faults, field.Forbidden(path.Child(name), "copies only get name, labels and annotations: leave it out"))
 		}
 	}
 	faults = append(faults, metav1validation.ValidateLabels(o.GetLabels(), path.Child("labels"))...)
@@ -226,7 +226,8 @@ func required(t corev1.SecretType) (keys []string, all bool) {
 func validateSecret(s *corev1.Secret, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	if s.Type == corev1.SecretTypeServiceAccountToken {
-		faults = append(faults, field.Forbidden(path.Child("type"), "the token of an account belongs to one namespace: distribute what uses it"))
+		faults = append(faults, field.Forbidden(path.Child("type"),
+			"the token of a ServiceAccount belongs to one namespace: distribute the objects that use it instead"))
 	}
 	size := 0
 	for _, key := range slices.Sorted(maps.Keys(s.Data)) {
@@ -236,14 +237,14 @@ func validateSecret(s *corev1.Secret, path *field.Path) field.ErrorList {
 	keys, all := required(s.Type)
 	found := 0
 	for _, key := range keys {
-		if _, has := s.Data[key]; has {
+		if _, ok := s.Data[key]; ok {
 			found++
 		} else if all {
-			faults = append(faults, field.Required(path.Child("data").Key(key), fmt.Sprintf("Secrets of type %s have it", s.Type)))
+			faults = append(faults, field.Required(path.Child("data").Key(key), fmt.Sprintf("Secrets of type %s must have it", s.Type)))
 		}
 	}
 	if !all && found == 0 {
-		faults = append(faults, field.Required(path.Child("data"), fmt.Sprintf("Secrets of type %s have %s or %s", s.Type, keys[0], keys[1])))
+		faults = append(faults, field.Required(path.Child("data"), fmt.Sprintf("Secrets of type %s must have %s or %s", s.Type, keys[0], keys[1])))
 	}
 	return append(faults, validateSize(size, path.Child("data"))...)
 }
@@ -298,7 +299,7 @@ func validateTargets(t *appsv1beta1.ResourceDistributionTargets, path *field.Pat
 	names(t.IncludedNamespaces.List, included)
 	for i, ns := range t.IncludedNamespaces.List {
 		if excluded[ns.Name] {
-			faults = append(faults, field.Invalid(included.Index(i).Child("name"), ns.Name, "excludedNamespaces has it too: remove it from one"))
+			faults = append(faults, field.Invalid(included.Index(i).Child("name"), ns.Name, "is also in excludedNamespaces: remove it from one of them"))
 		}
 	}
 	return append(faults, metav1validation.ValidateLabelSelector(&t.NamespaceSelector,

@@ -38,8 +38,8 @@ func reviewer(asked *[]string) client.Client {
 	})
 }
 
-// by returns the context of a request of a user.
-func by(t *testing.T, user string) context.Context {
+// withUser returns the context of a request of a user.
+func withUser(t *testing.T, user string) context.Context {
 	t.Helper()
 	return admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UserInfo: authenticationv1.UserInfo{Username: user, Groups: []string{"team"}},
@@ -50,7 +50,7 @@ func TestWhoMayDistributeASource(t *testing.T) {
 	t.Parallel()
 	const (
 		configMaps = " get v1 configmaps/base/settings"
-		denied     = `spec.source: Forbidden: user "other" may not get ConfigMap settings in namespace base: ask for that right`
+		denied     = `spec.source: Forbidden: user "other" isn't allowed to get ConfigMap settings in namespace base: request that permission`
 	)
 	referring := distribution(byReference)
 	changed := func(f func(*appsv1beta1.ResourceDistribution)) *appsv1beta1.ResourceDistribution {
@@ -66,21 +66,21 @@ func TestWhoMayDistributeASource(t *testing.T) {
 		want    string // expected in the refusal; empty: accepted
 		asked   []string
 	}{
-		{name: "who may read it creates", user: "reader", rd: referring, asked: []string{"reader" + configMaps}},
-		{name: "nobody else creates", user: "other", rd: referring, want: denied, asked: []string{"other" + configMaps}},
+		{name: "a user who may read the source may create", user: "reader", rd: referring, asked: []string{"reader" + configMaps}},
+		{name: "a user who may not read the source may not create", user: "other", rd: referring, want: denied, asked: []string{"other" + configMaps}},
 		{
-			name: "nor while no answer is known", user: "lost", rd: referring, want: "spec.source: Internal error: review access of lost",
+			name: "no user may create while the review fails", user: "lost", rd: referring, want: "spec.source: Internal error: review access of lost",
 			asked: []string{"lost" + configMaps},
 		},
 		{
-			name: "a hub has no users here", user: "reader", want: "spec.source: Forbidden: a hub places no ResourceDistribution with a source",
+			name: "a hub has no users here", user: "reader", want: "spec.source: Forbidden: a hub doesn't place ResourceDistributions with a source",
 			rd: changed(func(rd *appsv1beta1.ResourceDistribution) {
 				rd.Annotations = map[string]string{keys.FleetRowUID: "row"}
 			}),
 		},
-		{name: "content in the object is nobody's secret", user: "other", rd: distribution()},
+		{name: "content in the object needs no review", user: "other", rd: distribution()},
 		{
-			name: "a Secret is asked for as a Secret", user: "reader", asked: []string{"reader get v1 secrets/base/settings"},
+			name: "a Secret is reviewed as a Secret", user: "reader", asked: []string{"reader get v1 secrets/base/settings"},
 			rd: changed(func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Source.Kind = kindSecret }),
 		},
 		{
@@ -89,12 +89,12 @@ func TestWhoMayDistributeASource(t *testing.T) {
 			asked: []string{"other get v1 configmaps/secret/settings"},
 		},
 		{
-			name: "other targets direct it elsewhere", user: "other", old: referring, want: denied,
+			name: "changed targets are reviewed", user: "other", old: referring, want: denied,
 			rd:    changed(func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Targets.IncludedNamespaces = named("mine") }),
 			asked: []string{"other" + configMaps},
 		},
 		{
-			name: "and so does one exclusion less", user: "other", rd: referring, want: denied, asked: []string{"other" + configMaps},
+			name: "a removed exclusion is reviewed", user: "other", rd: referring, want: denied, asked: []string{"other" + configMaps},
 			old: changed(func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Targets.ExcludedNamespaces = named("mine") }),
 		},
 		{
@@ -103,7 +103,7 @@ func TestWhoMayDistributeASource(t *testing.T) {
 		},
 		{name: "content instead of a reference", user: "other", old: referring, rd: distribution()},
 		{
-			name: "labels are no matter", user: "other", old: referring,
+			name: "changed labels are not reviewed", user: "other", old: referring,
 			rd: changed(func(rd *appsv1beta1.ResourceDistribution) { rd.Labels = map[string]string{"a": "b"} }),
 		},
 		{
@@ -118,9 +118,9 @@ func TestWhoMayDistributeASource(t *testing.T) {
 			w := &Webhook{Client: reviewer(&asked), Secrets: []string{key.Name}, Off: tc.off}
 			var err error
 			if tc.old == nil {
-				_, err = w.ValidateCreate(by(t, tc.user), tc.rd)
+				_, err = w.ValidateCreate(withUser(t, tc.user), tc.rd)
 			} else {
-				_, err = w.ValidateUpdate(by(t, tc.user), tc.old, tc.rd)
+				_, err = w.ValidateUpdate(withUser(t, tc.user), tc.old, tc.rd)
 			}
 			require.Equal(t, tc.asked, asked)
 			if tc.want == "" {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
 // fieldOwner is the name under which the controller writes.
@@ -38,7 +38,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 			continue
 		}
 		a.removed[c.GetUID()] = true
-		a.events = append(a.events, event.Normal(ReasonSuccessfulDelete, actionRun, "deleted %s: the history limit is exceeded", c.GetName()))
+		a.events = append(a.events, event.Normal(ReasonSuccessfulDelete, actionRun, "deleted %s: the history limit was exceeded", c.GetName()))
 	}
 	if p.create.IsZero() {
 		return a
@@ -49,7 +49,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 			continue
 		}
 		a.removed[c.GetUID()] = true
-		a.events = append(a.events, event.Normal(ReasonSuccessfulDelete, actionRun, "deleted %s, which was active: %s replaces it",
+		a.events = append(a.events, event.Normal(ReasonSuccessfulDelete, actionRun, "deleted active job %s: replaced by %s",
 			c.GetName(), nameOf(o.cron, p.create)))
 	}
 	if a.err != nil {
@@ -63,7 +63,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 	a.created = job
 	startDelay.Observe(now.Sub(p.create).Seconds())
 	a.events = append(a.events, event.Normal(ReasonSuccessfulCreate, actionRun, "created %s, which was due at %s", job.GetName(),
-		text(p.create)))
+		formatTime(p.create)))
 	return a
 }
 
@@ -78,25 +78,25 @@ func (r *Reconciler) create(ctx context.Context, o observed, due time.Time, job 
 		if err != nil {
 			return fmt.Errorf("find the kind of %s: %w", job.GetName(), err)
 		}
-		is := &metav1.PartialObjectMetadata{}
-		is.SetGroupVersionKind(kind)
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), is); err != nil {
+		live := &metav1.PartialObjectMetadata{}
+		live.SetGroupVersionKind(kind)
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), live); err != nil {
 			return fmt.Errorf("get %s, which exists: %w", job.GetName(), err)
 		}
-		if !ownership.ControlledBy(is, o.cron, gvk()) {
-			return fmt.Errorf("create %s: there is one that is not of this AdvancedCronJob: delete or rename it", job.GetName())
+		if !ownership.ControlledBy(live, o.cron, gvk()) {
+			return fmt.Errorf("create %s: an object with that name exists that doesn't belong to this AdvancedCronJob: delete or rename it", job.GetName())
 		}
-		job.SetUID(is.GetUID())
-		job.SetResourceVersion(is.GetResourceVersion())
+		job.SetUID(live.GetUID())
+		job.SetResourceVersion(live.GetResourceVersion())
 	case r.Expect.Refused(o.cron.UID, err):
 		return err
 	default:
 		if !refused(err) {
-			r.memory.forget(client.ObjectKeyFromObject(o.cron))
+			r.memory.Forget(client.ObjectKeyFromObject(o.cron))
 		}
 		return fmt.Errorf("create %s: %w", job.GetName(), err)
 	}
-	r.memory.note(o.cron, due, created)
+	r.memory.Change(o.cron, func(k *run) { *k = run{due.Unix(), created} })
 	r.Expect.Created(o.cron.UID, job)
 	return nil
 }
@@ -123,4 +123,4 @@ func (r *Reconciler) remove(ctx context.Context, o observed, c child) error {
 	return nil
 }
 
-func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

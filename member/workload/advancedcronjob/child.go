@@ -36,10 +36,10 @@ func (c *child) ended() bool { return c.run.Phase != appsv1beta1.AdvancedCronJob
 // active reports whether the job may still run, even if it is being deleted.
 func (c *child) active() bool { return !c.ended() }
 
-func (c *child) leaves() bool { return c.GetDeletionTimestamp() != nil }
+func (c *child) terminating() bool { return c.GetDeletionTimestamp() != nil }
 
-// began returns when the job started, or if it hasn't, when it was created.
-func (c *child) began() time.Time {
+// startedAt returns when the job started, or if it hasn't, when it was created.
+func (c *child) startedAt() time.Time {
 	if c.run.StartTime != nil {
 		return c.run.StartTime.Time
 	}

@@ -7,46 +7,33 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	notes "github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // Options tune the controller.
 type Options struct {
-	// Workers is how many AdvancedCronJobs are reconciled at once; 0 means 3.
-	Workers int
-	// ExpectationTimeout is how long to wait for the cache to show our writes; 0 means expect.DefaultTimeout.
-	ExpectationTimeout time.Duration
-	// Clock is required.
-	Clock clock.PassiveClock
-	// Local is the zone of schedules that name none; nil means time.Local.
+	control.Options
+
+	// Local is the time zone of schedules that name none; nil means time.Local.
 	Local *time.Location
 }
 
 // Reconciler reconciles AdvancedCronJobs.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads from the apiserver.
-	Client client.Client
-	Live   client.Reader
-	// Clock is the clock. Local is the zone of schedules that name none.
-	Clock clock.PassiveClock
-	Local *time.Location
-	// Expect has the writes that the cache does not show yet.
-	Expect *expect.Store
-	// Events sends events.
-	Events notes.Recorder
+	*control.Controller
 
-	memory memory
+	// Local is as in Options.
+	Local *time.Location
+
+	memory control.Memory[run]
 }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=advancedcronjobs,verbs=get;list;watch
@@ -68,14 +55,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if o.Local == nil {
 		o.Local = time.Local //nolint:gosmopolitan // It is the documented default, as in Kubernetes.
 	}
-	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Local: o.Local,
-		Expect: expect.New(kind, o.Clock, o.ExpectationTimeout), Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))),
-	}
-	b := ctrl.NewControllerManagedBy(mgr).
-		Named(podcontrol.ControllerName(kind)).
-		For(&appsv1beta1.AdvancedCronJob{}).
-		WithOptions(podcontrol.Queue(o.Workers))
+	r := &Reconciler{Controller: control.New(mgr, kind, fieldOwner, o.Options), Local: o.Local}
+	b := control.NewBuilder(mgr, kind, o.Workers).
+		For(&appsv1beta1.AdvancedCronJob{})
 	for _, child := range children {
 		b = b.Owns(child)
 	}
@@ -85,36 +67,38 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Reconcile takes the next step for one AdvancedCronJob. The garbage collector deletes the jobs of one that is deleted.
+// Reconcile takes the next step for one AdvancedCronJob. The garbage collector deletes the jobs of a deleted one.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
 		if errors.Is(err, expect.ErrGone) {
-			r.memory.forget(req.NamespacedName)
+			r.memory.Forget(req.NamespacedName)
 		}
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
+		return r.NotPlanned(ctx, measure, req, began, err)
 	}
 	now := r.Clock.Now()
 	p := plan(o, now)
-	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
+	r.Planned(measure, req, began, now)
 	if p.direct {
 		if err := r.confirm(ctx, o); err != nil {
-			return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
+			return r.NotPlanned(ctx, measure, req, began, err)
 		}
 	}
 	count(p)
 	a := r.apply(ctx, o, p, now)
 	s, events := status(o, p, a, now)
-	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	wrote, err := w.Write(ctx, o.cron, o.cron.Status, s, events)
+	outcome := control.Outcome{Object: o.cron, Was: o.cron.Status, Is: s, Events: events, Err: a.err}
+	wrote, later, err := r.Write(ctx, outcome)
 	if wrote {
 		countWritten(p, &o.cron.Status, &s)
 		switch {
 		case !p.start.IsZero():
-			r.memory.note(o.cron, p.start, notCreated)
+			r.memory.Change(o.cron, func(k *run) { *k = run{p.start.Unix(), notCreated} })
 		case s.Pending == nil:
-			r.memory.forget(req.NamespacedName)
+			r.memory.Forget(req.NamespacedName)
 		}
 	}
-	return w.Result(o.cron, p.recheck, errors.Join(a.err, err))
+	outcome.Recheck = timing.Sooner(p.recheck, later)
+	return r.Result(outcome, err)
 }

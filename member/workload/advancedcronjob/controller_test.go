@@ -22,16 +22,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 )
 
 // indexer adds indexes to a fake client.
 type indexer struct{ *fake.ClientBuilder }
 
-func (i indexer) IndexField(_ context.Context, o client.Object, name string, of client.IndexerFunc) error {
-	i.WithIndex(o, name, of)
+func (i indexer) IndexField(_ context.Context, o client.Object, name string, extract client.IndexerFunc) error {
+	i.WithIndex(o, name, extract)
 	return nil
 }
 
@@ -40,11 +40,11 @@ func (i indexer) IndexField(_ context.Context, o client.Object, name string, of 
 type decoding struct{ client.Reader }
 
 func (d decoding) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
-	is, _ := into.DeepCopyObject().(client.Object)
-	if err := d.Reader.Get(ctx, key, is, opts...); err != nil {
+	object, _ := into.DeepCopyObject().(client.Object)
+	if err := d.Reader.Get(ctx, key, object, opts...); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(is)
+	raw, err := json.Marshal(object)
 	if err != nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func newStage(t *testing.T, cron *appsv1beta1.AdvancedCronJob) *stage {
 	s := &stage{t: t, api: api, clock: clocktesting.NewFakePassiveClock(at(0, 1, 0))}
 	c := interceptor.NewClient(api, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			if is, ok := o.(*appsv1beta1.AdvancedCronJob); ok && s.cached != nil {
-				s.cached.DeepCopyInto(is)
+			if cron, ok := o.(*appsv1beta1.AdvancedCronJob); ok && s.cached != nil {
+				s.cached.DeepCopyInto(cron)
 				return nil
 			}
 			return c.Get(ctx, key, o, opts...)
@@ -98,7 +98,7 @@ func newStage(t *testing.T, cron *appsv1beta1.AdvancedCronJob) *stage {
 		},
 	})
 	s.Reconciler = &Reconciler{
-		Client: c, Live: decoding{s.api}, Clock: s.clock, Local: time.UTC, Expect: expect.New("Test", s.clock, 0), Events: &testkit.Events{},
+		Controller: controltest.New(c, decoding{s.api}, s.clock, &testkit.Events{}), Local: time.UTC,
 	}
 	return s
 }
@@ -110,9 +110,9 @@ func (s *stage) reconcile() (ctrl.Result, error) {
 
 func (s *stage) cron() *appsv1beta1.AdvancedCronJob {
 	s.t.Helper()
-	is := &appsv1beta1.AdvancedCronJob{}
-	require.NoError(s.t, s.api.Get(s.t.Context(), key, is))
-	return is
+	cron := &appsv1beta1.AdvancedCronJob{}
+	require.NoError(s.t, s.api.Get(s.t.Context(), key, cron))
+	return cron
 }
 
 func (s *stage) jobs() []batchv1.Job {
@@ -130,17 +130,17 @@ func TestNoRunStartsFromACacheThatIsBehind(t *testing.T) {
 		do   func(*stage) error
 		want time.Duration
 	}{
-		{name: "of one that a user has paused", want: lookAgain, do: func(s *stage) error {
-			is := s.cron()
-			is.Spec.Paused = new(true)
-			return s.api.Update(t.Context(), is)
+		{name: "a user has paused it", want: lookAgain, do: func(s *stage) error {
+			cron := s.cron()
+			cron.Spec.Paused = new(true)
+			return s.api.Update(t.Context(), cron)
 		}},
-		{name: "of one whose status a former process has written", want: lookAgain, do: func(s *stage) error {
-			is := s.cron()
-			last(0, 1)(is)
-			return s.api.Status().Update(t.Context(), is)
+		{name: "a previous process has written its status", want: lookAgain, do: func(s *stage) error {
+			cron := s.cron()
+			last(0, 1)(cron)
+			return s.api.Status().Update(t.Context(), cron)
 		}},
-		{name: "of one that is deleted", do: func(s *stage) error { return s.api.Delete(t.Context(), s.cron()) }},
+		{name: "it was deleted", do: func(s *stage) error { return s.api.Delete(t.Context(), s.cron()) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -206,8 +206,8 @@ func TestARunWhoseNameAJobOfSomebodyElseHasIsPending(t *testing.T) {
 		name   string
 		owners []metav1.OwnerReference
 	}{
-		{name: "of nobody"}, // Then the answer has no owner references.
-		{name: "of another controller", owners: []metav1.OwnerReference{
+		{name: "an object without a controller"}, // Then the answer has no owner references.
+		{name: "an object of another controller", owners: []metav1.OwnerReference{
 			{APIVersion: "apps.kruise.io/v1beta1", Kind: "AdvancedCronJob", Name: key.Name, UID: "former", Controller: new(true)},
 		}},
 	} {
@@ -219,7 +219,7 @@ func TestARunWhoseNameAJobOfSomebodyElseHasIsPending(t *testing.T) {
 			}}
 			require.NoError(t, s.api.Create(t.Context(), foreign))
 			_, err := s.reconcile()
-			require.ErrorContains(t, err, "there is one that is not of this AdvancedCronJob")
+			require.ErrorContains(t, err, "an object with that name exists that doesn't belong to this AdvancedCronJob")
 			require.Empty(t, s.cron().Status.Active)
 			require.True(t, timeOf(at(0, 1, 0)).Equal(&s.cron().Status.Pending.ScheduleTime))
 

@@ -17,7 +17,7 @@ func TestExamples(t *testing.T) {
 	webhooktest.Examples(t, examples, "advancedcronjob", []string{"unknown-concurrency"}, func(t *testing.T, text []byte) ([]string, error) {
 		t.Helper()
 		cron := webhooktest.Read(t, text, appsv1alpha1.AdvancedCronJobToHub)
-		w := asking(t)
+		w := newTestWebhook(t)
 		require.NoError(t, w.Default(t.Context(), cron))
 		return w.ValidateCreate(t.Context(), cron)
 	})

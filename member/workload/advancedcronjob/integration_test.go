@@ -18,7 +18,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
@@ -57,23 +58,23 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Local: time.UTC}))
-		answers := &Webhook{Client: mgr.GetClient(), Local: time.UTC, Templates: Templates{
+		require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}, Local: time.UTC}))
+		hook := &Webhook{Client: mgr.GetClient(), Local: time.UTC, Templates: Templates{
 			BroadcastJob: func(*appsv1beta1.BroadcastJobSpec, *field.Path) field.ErrorList { return nil },
 			ImageListPullJob: func(s *appsv1beta1.ImageListPullJobSpec, path *field.Path) field.ErrorList {
 				return imagepull.Validate(&s.ImagePullJobTemplate, nil, path)
 			},
 		}}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.AdvancedCronJob]{
-			Object: &appsv1beta1.AdvancedCronJob{}, Defaulter: answers, Validator: answers,
+			Object: &appsv1beta1.AdvancedCronJob{}, Defaulter: hook, Validator: hook,
 		}))
 	})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"Jobs run one after the other, and the history limits keep some": testRuns,
-		"a Job that is replaced is gone, and its run is remembered":      testReplace,
-		"BroadcastJobs and ImageListPullJobs are created and deleted":    testOtherKinds,
-		"a Job that the apiserver refuses is refused in the template":    testWebhook,
-		"examples are accepted, refused or warned of as they say":        testExamples,
+		"Jobs run one after the other, and the history limits keep some":       testRuns,
+		"a replaced Job is deleted, and its run stays in the status":           testReplace,
+		"BroadcastJobs and ImageListPullJobs are created and deleted":          testOtherKinds,
+		"a Job that the apiserver refuses is refused in the template":          testWebhook,
+		"examples are accepted, refused or warned about as their comments say": testExamples,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +91,7 @@ func testExamples(t *testing.T, g *fixture) {
 func testRuns(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, policy(appsv1beta1.AdvancedCronJobForbid), limits(2, 1))
-	is := g.Await(t, func(c *appsv1beta1.AdvancedCronJob) bool {
+	cron := g.Await(t, func(c *appsv1beta1.AdvancedCronJob) bool {
 		ended := 0
 		for _, run := range c.Status.Runs {
 			if run.Phase == appsv1beta1.AdvancedCronJobSucceeded && run.Succeeded == 1 && run.Desired == 1 {
@@ -99,8 +100,8 @@ func testRuns(t *testing.T, g *fixture) {
 		}
 		return ended >= 4
 	})
-	require.Equal(t, appsv1beta1.AdvancedCronJobOfJobs, is.Status.Type)
-	require.NotNil(t, is.Status.LastScheduleTime)
+	require.Equal(t, appsv1beta1.AdvancedCronJobOfJobs, cron.Status.Type)
+	require.NotNil(t, cron.Status.LastScheduleTime)
 	g.Change(t, func(c *appsv1beta1.AdvancedCronJob) { c.Spec.Paused = new(true) })
 	g.Await(t, func(c *appsv1beta1.AdvancedCronJob) bool {
 		return c.Status.ObservedGeneration == c.Generation && len(c.Status.Active) == 0 && c.Status.Pending == nil
@@ -112,7 +113,7 @@ func testRuns(t *testing.T, g *fixture) {
 		client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	require.Eventually(t, func() bool { return len(g.jobs(t)) == 0 }, testenv.Long, testenv.Poll)
 	g.Rests(t)
-	require.Equal(t, last, g.Object(t).Status.LastScheduleTime, "it does not go back")
+	require.Equal(t, last, g.Object(t).Status.LastScheduleTime, "lastScheduleTime does not go back")
 }
 
 func testReplace(t *testing.T, g *fixture) {
@@ -135,8 +136,8 @@ func testOtherKinds(t *testing.T, g *fixture) {
 			Spec:       appsv1beta1.BroadcastJobSpec{Template: pods(corev1.RestartPolicyNever)},
 		}}
 	})
-	is := g.Await(t, func(c *appsv1beta1.AdvancedCronJob) bool { return len(c.Status.Active) > 0 })
-	ref := is.Status.Active[0]
+	cron := g.Await(t, func(c *appsv1beta1.AdvancedCronJob) bool { return len(c.Status.Active) > 0 })
+	ref := cron.Status.Active[0]
 	require.Equal(t, "apps.kruise.io/v1beta1 BroadcastJob", ref.APIVersion+" "+ref.Kind)
 	job := &appsv1beta1.BroadcastJob{}
 	require.NoError(t, g.Get(t.Context(), client.ObjectKey{Namespace: g.Namespace, Name: ref.Name}, job))
@@ -145,7 +146,7 @@ func testOtherKinds(t *testing.T, g *fixture) {
 	require.Eventually(t, func() bool {
 		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(job), job))
 	}, testenv.Long, testenv.Poll)
-	require.NoError(t, g.Delete(t.Context(), is))
+	require.NoError(t, g.Delete(t.Context(), cron))
 	require.Eventually(t, func() bool { // The garbage collector deletes the others.
 		list := &appsv1beta1.BroadcastJobList{}
 		require.NoError(t, g.List(t.Context(), list, client.InNamespace(g.Namespace)))
@@ -156,9 +157,9 @@ func testOtherKinds(t *testing.T, g *fixture) {
 		ofKindPull(c)
 		c.Spec.Template.ImageListPullJobTemplate.Spec.Images = []string{"web:1"}
 	})
-	is = g.Await(t, func(c *appsv1beta1.AdvancedCronJob) bool { return len(c.Status.Active) > 0 })
-	require.Equal(t, "ImageListPullJob", is.Status.Active[0].Kind)
-	require.Equal(t, appsv1beta1.AdvancedCronJobReplace, is.Spec.ConcurrencyPolicy)
+	cron = g.Await(t, func(c *appsv1beta1.AdvancedCronJob) bool { return len(c.Status.Active) > 0 })
+	require.Equal(t, "ImageListPullJob", cron.Status.Active[0].Kind)
+	require.Equal(t, appsv1beta1.AdvancedCronJobReplace, cron.Spec.ConcurrencyPolicy)
 }
 
 func testWebhook(t *testing.T, g *fixture) {

@@ -14,7 +14,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=advancedcronjobs.apps.kruise.io,verbs=get;list;watch;patch
@@ -34,7 +34,7 @@ func Registration(templates func(setup.Options) Templates) setup.Kind {
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Gates: []featuregate.Feature{feature.ImagePullJob, feature.PreDownloadForInPlaceUpdate, feature.PreDownloadForDaemonSetUpdate},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock})
+			return Setup(ctx, mgr, Options{Options: o.Control(name)})
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{Client: mgr.GetClient(), Local: time.Local, Templates: templates(o)} //nolint:gosmopolitan // As the controller.

@@ -6,9 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the labels step and reason.
@@ -27,21 +27,21 @@ var (
 
 	startDelay = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: metric.Namespace, Subsystem: "advancedcronjob", Name: "start_delay_seconds",
-		Help:    "How long after it was due the job of a run was created.",
+		Help:    "Delay between the time a run was due and the creation of its job.",
 		Buckets: prometheus.ExponentialBuckets(0.1, 4, 9), // 100 ms to 2 hours.
 	})
 	missedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: "advancedcronjob", Name: "missed_total",
-		Help: "Intervals in which runs were due that were not started, by reason: Deadline, Superseded, Unclear or TakenOver.",
+		Help: "Number of intervals with missed runs, by reason: Deadline, Superseded, Unclear or TakenOver.",
 	}, []string{metric.LabelReason})
 	finishedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: "advancedcronjob", Name: "finished_total",
-		Help: "Runs whose end this manager has seen, by reason: Succeeded, Failed or Removed.",
+		Help: "Number of runs that this manager saw end, by reason: Succeeded, Failed or Removed.",
 	}, []string{metric.LabelReason})
 	runSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metric.Namespace, Subsystem: "advancedcronjob", Name: "run_seconds",
-		Help:    "How long the job of a run took from its start to its end, by reason: Succeeded or Failed.",
-		Buckets: jobend.RunBuckets(),
+		Help:    "Time from start to end of the job of a run, by reason: Succeeded or Failed.",
+		Buckets: control.RunBuckets(),
 	}, []string{metric.LabelReason})
 )
 
@@ -53,23 +53,23 @@ func Register(r prometheus.Registerer) error {
 // count counts the steps of a plan.
 func count(p planned) {
 	if !p.create.IsZero() {
-		measure.Steps.WithLabelValues(stepCreate, reasonDue).Inc()
+		measure.Count(stepCreate, reasonDue, 1)
 	}
-	measure.Steps.WithLabelValues(stepDelete, reasonReplaced).Add(float64(len(p.replaced)))
-	measure.Steps.WithLabelValues(stepDelete, reasonExpired).Add(float64(len(p.expired)))
+	measure.Count(stepDelete, reasonReplaced, len(p.replaced))
+	measure.Count(stepDelete, reasonExpired, len(p.expired))
 	if !p.waiting.IsZero() {
-		measure.Waits.WithLabelValues(reasonActive).Inc()
+		measure.Wait(reasonActive)
 	}
 }
 
 // countWritten counts what a written status reports.
-func countWritten(p planned, was, is *appsv1beta1.AdvancedCronJobStatus) {
+func countWritten(p planned, before, after *appsv1beta1.AdvancedCronJobStatus) {
 	for _, m := range p.missed {
 		missedTotal.WithLabelValues(string(m.why)).Inc()
 	}
-	for i := range is.Runs {
-		run := &is.Runs[i]
-		if old := findRun(was.Runs, run.Name); run.Phase == appsv1beta1.AdvancedCronJobRunning || old == nil || old.Phase == run.Phase {
+	for i := range after.Runs {
+		run := &after.Runs[i]
+		if old := findRun(before.Runs, run.Name); run.Phase == appsv1beta1.AdvancedCronJobRunning || old == nil || old.Phase == run.Phase {
 			continue
 		}
 		finishedTotal.WithLabelValues(string(run.Phase)).Inc()

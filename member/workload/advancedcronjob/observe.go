@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
 // observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
@@ -36,7 +36,7 @@ type observed struct {
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{cron: &appsv1beta1.AdvancedCronJob{}, local: r.Local}
 	children := func(from client.Reader, live bool) (err error) {
-		o.children, err = list(ctx, from, o.cron, live)
+		o.children, err = controlledJobs(ctx, from, o.cron, live)
 		return err
 	}
 	shown := func() iter.Seq[metav1.Object] {
@@ -54,9 +54,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.cron, children, shown); err != nil {
 		return o, fmt.Errorf("read AdvancedCronJob: %w", err)
 	}
-	o.created = r.memory.created(o.cron)
+	o.created = r.memory.Get(o.cron).created()
 	if p := o.cron.Status.Pending; p != nil {
-		o.pending = r.memory.of(o.cron, p.ScheduleTime.Time)
+		o.pending = r.memory.Get(o.cron).at(p.ScheduleTime.Time)
 	}
 	return o, nil
 }
@@ -64,21 +64,21 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 // confirm returns nil if the AdvancedCronJob on the apiserver is the same as the observed one. It is for runs that are started without a write
 // of the status, which would prove that. Otherwise the next reconcile waits until the cache shows the change.
 func (r *Reconciler) confirm(ctx context.Context, o observed) error {
-	is := &appsv1beta1.AdvancedCronJob{}
-	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.cron), is); {
+	live := &appsv1beta1.AdvancedCronJob{}
+	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.cron), live); {
 	case apierrors.IsNotFound(err):
 		return expect.ErrGone
 	case err != nil:
 		return fmt.Errorf("read AdvancedCronJob: %w", err)
-	case is.UID == o.cron.UID && is.ResourceVersion == o.cron.ResourceVersion:
+	case live.UID == o.cron.UID && live.ResourceVersion == o.cron.ResourceVersion:
 		return nil
 	}
-	r.Expect.Written(is.UID, is)
-	return expect.NotYetError{Wait: expect.Wait{Count: 1, Example: is.Name, Left: lookAgain}}
+	r.Expect.Written(live.UID, live)
+	return expect.NotYetError{Wait: expect.Wait{Count: 1, Example: live.Name, Left: lookAgain}}
 }
 
-// list returns the jobs that an AdvancedCronJob controls, no matter which controller created them.
-func list(ctx context.Context, from client.Reader, cron *appsv1beta1.AdvancedCronJob, live bool) ([]child, error) {
+// controlledJobs returns the jobs that an AdvancedCronJob controls, no matter which controller created them.
+func controlledJobs(ctx context.Context, from client.Reader, cron *appsv1beta1.AdvancedCronJob, live bool) ([]child, error) {
 	var out []child
 	add := func(o client.Object) {
 		if ownership.ControlledBy(o, cron, gvk()) {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/cronschedule"
+	"github.com/flotilla-io/flotilla/member/workload/advancedcronjob/cronschedule"
 )
 
 const (
@@ -79,15 +79,15 @@ func plan(o observed, now time.Time) planned {
 		p.invalid = "spec.schedule: " + err.Error()
 		return p
 	}
-	decided := p.decided(&o, schedule, now)
+	decided := p.decidedUntil(&o, schedule, now)
 	p.future = decided.After(now.Add(ahead))
 	p.pending(&o, schedule, now)
 	if p.create.IsZero() && !ptr.Deref(o.cron.Spec.Paused, false) {
-		p.next(&o, schedule, decided, now)
+		p.planNext(&o, schedule, decided, now)
 	}
 	if !p.create.IsZero() && policyOf(o.cron) == appsv1beta1.AdvancedCronJobReplace {
 		for _, c := range o.children {
-			if c.active() && !c.leaves() && !c.due.Equal(p.create) {
+			if c.active() && !c.terminating() && !c.due.Equal(p.create) {
 				p.replaced = append(p.replaced, c)
 			}
 		}
@@ -105,8 +105,8 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// decided returns the time until which each run was started or given up. Runs that were due until then are never started again.
-func (p *planned) decided(o *observed, schedule cronschedule.Schedule, now time.Time) time.Time {
+// decidedUntil returns the time until which each run was started or given up. Runs that were due until then are never started again.
+func (p *planned) decidedUntil(o *observed, schedule cronschedule.Schedule, now time.Time) time.Time {
 	s := &o.cron.Status
 	at := latest(o.cron.CreationTimestamp.Time, lastScheduled(o))
 	if s.LastMissedTime != nil {
@@ -138,11 +138,11 @@ func lastScheduled(o *observed) time.Time {
 
 // pending decides what happens to the pending run.
 func (p *planned) pending(o *observed, schedule cronschedule.Schedule, now time.Time) {
-	is := o.cron.Status.Pending
-	if is == nil {
+	pending := o.cron.Status.Pending
+	if pending == nil {
 		return
 	}
-	due := is.ScheduleTime.UTC()
+	due := pending.ScheduleTime.UTC()
 	giveUp := func(why missReason) {
 		p.settled = true
 		p.missed = append(p.missed, missed{due, due, why})
@@ -155,7 +155,7 @@ func (p *planned) pending(o *observed, schedule cronschedule.Schedule, now time.
 		p.settled = true
 	case tooLate(o.cron, due, now):
 		giveUp(missDeadline)
-	case o.pending == unknown && ttl != nil && !now.Before(is.Since.Add(time.Duration(*ttl)*time.Second)):
+	case o.pending == unknown && ttl != nil && !now.Before(pending.Since.Add(time.Duration(*ttl)*time.Second)):
 		giveUp(missUnclear)
 	default:
 		if _, later := schedule.Between(due, now); later && !ptr.Deref(o.cron.Spec.Paused, false) {
@@ -172,8 +172,8 @@ func tooLate(cron *appsv1beta1.AdvancedCronJob, due, now time.Time) bool {
 	return d != nil && due.Unix() < now.Unix()-*d
 }
 
-// next finds the run to start: the latest one that has become due since the given time.
-func (p *planned) next(o *observed, schedule cronschedule.Schedule, since, now time.Time) {
+// planNext finds the run to start: the latest one that has become due since the given time.
+func (p *planned) planNext(o *observed, schedule cronschedule.Schedule, since, now time.Time) {
 	due, ok := schedule.Between(since, now)
 	if !ok {
 		return
@@ -219,11 +219,11 @@ func policyOf(cron *appsv1beta1.AdvancedCronJob) appsv1beta1.AdvancedCronJobConc
 // expired returns the jobs beyond the history limits, oldest first. A job stays until the status has its result and the status no longer waits
 // for it, because the job of a pending run must be found.
 func expired(o *observed) []child {
-	is := runs(o)
+	current := runs(o)
 	var succeeded, failed []child
 	for _, c := range o.children {
-		if p := o.cron.Status.Pending; !c.ended() || c.leaves() || p != nil && c.due.Equal(p.ScheduleTime.Time) ||
-			!sameRun(findRun(is, c.GetName()), findRun(o.cron.Status.Runs, c.GetName())) {
+		if p := o.cron.Status.Pending; !c.ended() || c.terminating() || p != nil && c.due.Equal(p.ScheduleTime.Time) ||
+			!sameRun(findRun(current, c.GetName()), findRun(o.cron.Status.Runs, c.GetName())) {
 			continue
 		}
 		if c.run.Phase == appsv1beta1.AdvancedCronJobSucceeded {
@@ -233,7 +233,7 @@ func expired(o *observed) []child {
 		}
 	}
 	beyond := func(all []child, limit int32) []child {
-		slices.SortStableFunc(all, func(a, b child) int { return a.began().Compare(b.began()) })
+		slices.SortStableFunc(all, func(a, b child) int { return a.startedAt().Compare(b.startedAt()) })
 		return all[:max(len(all)-int(max(limit, 0)), 0)]
 	}
 	return slices.Concat(beyond(succeeded, ptr.Deref(o.cron.Spec.SuccessfulJobsHistoryLimit, defaultSuccessful)),

@@ -18,7 +18,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/cronschedule"
+	"github.com/flotilla-io/flotilla/member/workload/advancedcronjob/cronschedule"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -128,32 +128,32 @@ func TestPlan(t *testing.T) {
 		want     string
 	}{
 		{name: "nothing is due", cron: nightly(hourly), now: at(0, 59, 30), want: "recheck 30s"},
-		{name: "the clock is looked at each minute", cron: nightly(hourly), now: at(0, 30, 0), want: "recheck 1m0s"},
+		{name: "the clock is checked each minute", cron: nightly(hourly), now: at(0, 30, 0), want: "recheck 1m0s"},
 		{name: "a run is due", cron: nightly(hourly), now: at(1, 0, 0), want: "create 01:00, recheck 1m0s"},
 		{
-			name: "one whose job goes after a TTL is decided before", cron: nightly(hourly, ttl), now: at(1, 0, 0),
+			name: "a run whose job has a TTL is recorded first", cron: nightly(hourly, ttl), now: at(1, 0, 0),
 			want: "start 01:00, recheck 1m0s",
 		},
 		{
-			name: "one that this process has created is not created again, whatever has become of its job", cron: nightly(hourly),
+			name: "a job that this process has created is not created again, even if it is gone", cron: nightly(hourly),
 			created: at(1, 0, 0), now: at(1, 0, 1), want: "recheck 1m0s",
 		},
-		{name: "it is decided once", cron: nightly(hourly, last(1, 0)), now: at(1, 0, 0), want: "recheck 1m0s"},
+		{name: "a recorded run is not repeated", cron: nightly(hourly, last(1, 0)), now: at(1, 0, 0), want: "recheck 1m0s"},
 		{
-			name: "a clock that was set back by some seconds decides nothing again", cron: nightly(hourly, last(1, 0)), now: at(0, 59, 50),
+			name: "no run is repeated after the clock was set back by some seconds", cron: nightly(hourly, last(1, 0)), now: at(0, 59, 50),
 			want: "recheck 1m0s",
 		},
-		{name: "a clock that was set back by hours", cron: nightly(hourly, last(9, 0)), now: at(1, 0, 0), want: "future, recheck 1m0s"},
+		{name: "the clock was set back by hours", cron: nightly(hourly, last(9, 0)), now: at(1, 0, 0), want: "future, recheck 1m0s"},
 		{
-			name: "the latest of those that were missed", cron: nightly(hourly), now: at(9, 30, 0),
+			name: "the latest of the missed runs starts", cron: nightly(hourly), now: at(9, 30, 0),
 			want: "miss 01:00-08:00 Superseded, start 09:00, recheck 1m0s",
 		},
 		{
-			name: "all were missed for too long", cron: nightly(hourly, deadline(60)), now: at(9, 30, 0),
+			name: "all missed runs are past their deadline", cron: nightly(hourly, deadline(60)), now: at(9, 30, 0),
 			want: "miss 01:00-09:00 Deadline, recheck 1m0s",
 		},
 		{
-			name: "the others were missed for too long", cron: nightly(hourly, deadline(60)), now: at(9, 1, 0),
+			name: "the last missed run is within its deadline", cron: nightly(hourly, deadline(60)), now: at(9, 1, 0),
 			want: "miss 01:00-08:00 Deadline, start 09:00, recheck 1m0s",
 		},
 		{
@@ -161,9 +161,9 @@ func TestPlan(t *testing.T) {
 			want: "create 01:00, recheck 1m0s",
 		},
 		{name: "paused", cron: nightly(hourly, paused), now: at(9, 30, 0), want: "recheck 0s"},
-		{name: "a zone", cron: nightly(schedule("TZ=Asia/Kolkata 0 6 * * *")), now: at(0, 30, 1), want: "create 00:30, recheck 1m0s"},
+		{name: "a time zone", cron: nightly(schedule("TZ=Asia/Kolkata 0 6 * * *")), now: at(0, 30, 1), want: "create 00:30, recheck 1m0s"},
 		{
-			name: "a schedule that is none", cron: nightly(schedule("every day")), now: at(9, 0, 0),
+			name: "an invalid schedule", cron: nightly(schedule("every day")), now: at(9, 0, 0),
 			want: `invalid: spec.schedule: "every day" is not a schedule of five fields or a descriptor: ` +
 				`expected exactly 5 fields, found 2: [every day], recheck 0s`,
 		},
@@ -179,21 +179,21 @@ func TestPlan(t *testing.T) {
 			want: "wait 03:00, recheck 1m0s",
 		},
 		{
-			name: "Forbid, until the other one has ended", cron: nightly(hourly, last(1, 0), policy(appsv1beta1.AdvancedCronJobForbid)),
+			name: "Forbid, until the other job has ended", cron: nightly(hourly, last(1, 0), policy(appsv1beta1.AdvancedCronJobForbid)),
 			children: jobs("good", 1), now: at(3, 10, 0), want: "miss 02:00-02:00 Superseded, start 03:00, recheck 1m0s",
 		},
 		{
-			name:     "Forbid, and it has waited for too long",
+			name:     "Forbid, and the waiting run is past its deadline",
 			cron:     nightly(hourly, last(1, 0), policy(appsv1beta1.AdvancedCronJobForbid), deadline(60)),
 			children: jobs("", 1), now: at(3, 10, 0), want: "miss 02:00-03:00 Deadline, recheck 1m0s",
 		},
 		{
-			name: "Replace deletes what is active before it creates",
+			name: "Replace deletes active jobs before it creates one",
 			cron: nightly(hourly, last(1, 0), policy(appsv1beta1.AdvancedCronJobReplace)), children: jobs("", 1), now: at(2, 0, 0),
 			want: "create 02:00, replace 01:00, recheck 1m0s",
 		},
 		{
-			name: "Replace decides what goes after a TTL, and deletes nothing yet",
+			name: "Replace records a run whose job has a TTL, and deletes nothing yet",
 			cron: nightly(hourly, ttl, last(1, 0), policy(appsv1beta1.AdvancedCronJobReplace)), children: jobs("", 1), now: at(2, 0, 0),
 			want: "start 02:00, recheck 1m0s",
 		},
@@ -208,38 +208,38 @@ func TestPlan(t *testing.T) {
 			want: "create 01:00, recheck 1m0s",
 		},
 		{
-			name: "also when it is paused", cron: nightly(hourly, pending(at(1, 0, 0), at(1, 0, 0)), paused), now: at(1, 0, 1),
+			name: "a pending run is created although paused", cron: nightly(hourly, pending(at(1, 0, 0), at(1, 0, 0)), paused), now: at(1, 0, 1),
 			want: "create 01:00, recheck 0s",
 		},
 		{
-			name: "one that has its job is settled",
+			name: "a pending run with a job is settled",
 			cron: nightly(hourly, pending(at(1, 0, 0), at(1, 0, 0))), children: jobs("", 1), now: at(1, 0, 1),
 			want: "settle, recheck 1m0s",
 		},
 		{
-			name: "one that this process has created is settled",
+			name: "a pending run whose job this process has created is settled",
 			cron: nightly(hourly, pending(at(1, 0, 0), at(1, 0, 0))), known: created, now: at(1, 0, 1),
 			want: "settle, recheck 1m0s",
 		},
 		{
-			name: "within the TTL its job can't have gone", cron: nightly(hourly, ttl, pending(at(1, 0, 0), at(1, 0, 0))), now: at(1, 0, 29),
+			name: "a pending run is created within the TTL, as its job can't be gone", cron: nightly(hourly, ttl, pending(at(1, 0, 0), at(1, 0, 0))), now: at(1, 0, 29),
 			want: "create 01:00, recheck 1m0s",
 		},
 		{
-			name: "after the TTL nobody knows", cron: nightly(hourly, ttl, pending(at(1, 0, 0), at(1, 0, 0))), now: at(1, 0, 30),
+			name: "after the TTL it is unknown whether the pending run's job was created", cron: nightly(hourly, ttl, pending(at(1, 0, 0), at(1, 0, 0))), now: at(1, 0, 30),
 			want: "miss 01:00-01:00 Unclear, settle, recheck 1m0s",
 		},
 		{
-			name: "unless each attempt was refused",
+			name: "after the TTL a pending run is created if each attempt was refused",
 			cron: nightly(hourly, ttl, pending(at(1, 0, 0), at(1, 0, 0))), known: notCreated, now: at(1, 0, 30),
 			want: "create 01:00, recheck 1m0s",
 		},
 		{
-			name: "the next one is due", cron: nightly(hourly, pending(at(1, 0, 0), at(1, 0, 0))), now: at(3, 0, 1),
+			name: "the run after the pending one is due", cron: nightly(hourly, pending(at(1, 0, 0), at(1, 0, 0))), now: at(3, 0, 1),
 			want: "miss 01:00-01:00 Superseded, miss 02:00-02:00 Superseded, settle, start 03:00, recheck 1m0s",
 		},
 		{
-			name: "its deadline has passed", cron: nightly(hourly, pending(at(1, 0, 0), at(1, 0, 0)), deadline(60)), now: at(1, 1, 1),
+			name: "the deadline of the pending run has passed", cron: nightly(hourly, pending(at(1, 0, 0), at(1, 0, 0)), deadline(60)), now: at(1, 1, 1),
 			want: "miss 01:00-01:00 Deadline, settle, recheck 1m0s",
 		},
 
@@ -248,40 +248,40 @@ func TestPlan(t *testing.T) {
 			want: "expire 01:00, expire 02:00, recheck 1m0s",
 		},
 		{
-			name: "one of those that failed", cron: nightly(hourly, last(2, 0)), children: jobs("bad", 1, 2), recorded: true, now: at(2, 1, 0),
+			name: "the history limit of failed jobs", cron: nightly(hourly, last(2, 0)), children: jobs("bad", 1, 2), recorded: true, now: at(2, 1, 0),
 			want: "expire 01:00, recheck 1m0s",
 		},
 		{
-			name: "none of those that run", cron: nightly(hourly, last(2, 0), limits(0, 0)), children: jobs("", 1, 2), now: at(2, 1, 0),
+			name: "running jobs don't expire", cron: nightly(hourly, last(2, 0), limits(0, 0)), children: jobs("", 1, 2), now: at(2, 1, 0),
 			want: "recheck 1m0s",
 		},
 		{
-			name: "none whose result the status does not have",
+			name: "a job whose result is not in the status doesn't expire",
 			cron: nightly(hourly, last(2, 0), limits(0, 0)), children: jobs("bad", 1, 2), now: at(2, 1, 0),
 			want: "recheck 1m0s",
 		},
 		{
-			name: "not that of the pending run", cron: nightly(hourly, pending(at(1, 0, 0), at(1, 0, 0)), limits(0, 0)), children: jobs("good", 1),
+			name: "the job of the pending run doesn't expire", cron: nightly(hourly, pending(at(1, 0, 0), at(1, 0, 0)), limits(0, 0)), children: jobs("good", 1),
 			recorded: true, now: at(1, 0, 1), want: "settle, recheck 1m0s",
 		},
 		{
-			name: "a job that a user has made from the template forbids others", cron: nightly(hourly, policy(appsv1beta1.AdvancedCronJobForbid)),
+			name: "a job that a user created from the template forbids others", cron: nightly(hourly, policy(appsv1beta1.AdvancedCronJobForbid)),
 			children: byHand(""), now: at(1, 0, 0), want: "wait 01:00, recheck 1m0s",
 		},
 		{
-			name: "is replaced", cron: nightly(hourly, policy(appsv1beta1.AdvancedCronJobReplace), pending(at(1, 0, 0), at(1, 0, 0))), known: notCreated,
+			name: "a job that a user created from the template is replaced", cron: nightly(hourly, policy(appsv1beta1.AdvancedCronJobReplace), pending(at(1, 0, 0), at(1, 0, 0))), known: notCreated,
 			children: byHand(""), now: at(1, 0, 0), want: "create 01:00, replace by hand, recheck 1m0s",
 		},
 		{
-			name: "and counts for the history limits", cron: nightly(hourly, limits(0, 0)), children: byHand("good"), recorded: true,
+			name: "a job that a user created from the template counts for the history limits", cron: nightly(hourly, limits(0, 0)), children: byHand("good"), recorded: true,
 			now: at(0, 30, 0), want: "expire by hand, recheck 1m0s",
 		},
 		{
-			name: "a job that OpenKruise has created, but not recorded", children: jobs("", 1), now: at(1, 0, 1), want: "recheck 1m0s",
+			name: "a job that OpenKruise created but did not record", children: jobs("", 1), now: at(1, 0, 1), want: "recheck 1m0s",
 			cron: nightly(hourly, func(c *appsv1beta1.AdvancedCronJob) { c.Status.Type = appsv1beta1.AdvancedCronJobOfBroadcastJobs }),
 		},
 		{
-			name: "OpenKruise has recorded nothing, because the jobs are gone", now: at(9, 30, 0), want: "miss 01:00-09:00 TakenOver, recheck 1m0s",
+			name: "OpenKruise has recorded nothing as the jobs are gone", now: at(9, 30, 0), want: "miss 01:00-09:00 TakenOver, recheck 1m0s",
 			cron: nightly(hourly, func(c *appsv1beta1.AdvancedCronJob) { c.Status.Type = appsv1beta1.AdvancedCronJobOfBroadcastJobs }),
 		},
 	} {
@@ -334,7 +334,7 @@ func TestStatus(t *testing.T) {
 	s, events := status(o, planned{waiting: at(0, 3, 0)}, applied{}, at(0, 3, 0))
 	require.Equal(t, []string{ReasonJobAlreadyActive, ReasonSawCompletedJob, ReasonSawCompletedJob}, testkit.Reasons(events))
 	require.Equal(t, appsv1beta1.AdvancedCronJobOfJobs, s.Type)
-	require.Equal(t, timeOf(at(0, 2, 0)), s.LastScheduleTime, "by the jobs")
+	require.Equal(t, timeOf(at(0, 2, 0)), s.LastScheduleTime, "taken from the jobs")
 	require.Equal(t, timeOf(at(0, 3, 0)), s.WaitingScheduleTime)
 	require.Len(t, s.Active, 1)
 	require.Equal(t, "batch/v1 Job "+second.GetName(), s.Active[0].APIVersion+" "+s.Active[0].Kind+" "+s.Active[0].Name)
@@ -367,10 +367,10 @@ func TestARunThatIsStartedIsInTheStatus(t *testing.T) {
 
 	s, _ = status(o, p, applied{}, now)
 	require.Equal(t, timeOf(now), s.LastScheduleTime)
-	require.Equal(t, &appsv1beta1.AdvancedCronJobPending{ScheduleTime: *timeOf(now), Since: *timeOf(now)}, s.Pending, "it could not be created")
+	require.Equal(t, &appsv1beta1.AdvancedCronJobPending{ScheduleTime: *timeOf(now), Since: *timeOf(now)}, s.Pending, "the job could not be created")
 	require.Empty(t, s.Active)
 	cron.Status = s
-	require.Equal(t, "create 00:02, recheck 1m0s", planText(plan(o, now)), "it is tried again")
+	require.Equal(t, "create 00:02, recheck 1m0s", planText(plan(o, now)), "the creation is tried again")
 }
 
 // The start time of a running job would cost one more write.
@@ -382,9 +382,9 @@ func TestAJobThatRunsHasNoStart(t *testing.T) {
 		Name: job.Name, ScheduleTime: timeOf(at(0, 1, 0)), Phase: appsv1beta1.AdvancedCronJobRunning,
 	}, childOf(job).run)
 	job.Annotations = nil
-	require.Equal(t, job.Status.StartTime, childOf(job).run.StartTime, "that of one made by hand, by which it is sorted")
-	is := ended(job, at(0, 2, 0), true).(*batchv1.Job)
-	require.Equal(t, is.Status.StartTime, childOf(is).run.StartTime)
+	require.Equal(t, job.Status.StartTime, childOf(job).run.StartTime, "a job created by hand has a start time to sort by")
+	finished := ended(job, at(0, 2, 0), true).(*batchv1.Job)
+	require.Equal(t, finished.Status.StartTime, childOf(finished).run.StartTime)
 }
 
 func TestAJobThatIsReplacedHasNoEventOfItsEnd(t *testing.T) {
@@ -396,7 +396,7 @@ func TestAJobThatIsReplacedHasNoEventOfItsEnd(t *testing.T) {
 	removed := applied{removed: map[types.UID]bool{first.GetUID(): true}}
 	s, events := status(o, planned{create: at(0, 2, 0), replaced: []child{first}}, removed, at(0, 2, 0))
 	require.Equal(t, appsv1beta1.AdvancedCronJobRemoved, s.Runs[0].Phase)
-	require.Empty(t, events, "one says that it was replaced")
+	require.Empty(t, events, "another event reports the replacement")
 	_, events = status(o, planned{}, removed, at(0, 2, 0))
 	require.Equal(t, []string{ReasonSawCompletedJob}, testkit.Reasons(events), "a user has deleted it")
 }
@@ -422,7 +422,7 @@ func TestRunsAreKeptByTime(t *testing.T) {
 	require.Len(t, all, runsKept)
 	require.Equal(t, timeOf(at(0, 2*runsKept, 0)), all[0].ScheduleTime)
 	cron.Status.Runs = all
-	require.Len(t, expired(&o), 2*runsKept-defaultSuccessful, "also those that the status has no room for")
+	require.Len(t, expired(&o), 2*runsKept-defaultSuccessful, "runs that the status has no room for expire too")
 }
 
 // TestAYear lets a year pass. The manager comes late, is away for days, and crashes between writes, after which jobs with a TTL may be gone.
@@ -438,18 +438,18 @@ func TestAYear(t *testing.T) {
 		{"@every 7h", ""},
 	} {
 		for seed := range uint64(3) {
-			for _, goes := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s %s %d %t", tc.schedule, tc.zone, seed, goes), func(t *testing.T) {
+			for _, withTTL := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s %s %d %t", tc.schedule, tc.zone, seed, withTTL), func(t *testing.T) {
 					t.Parallel()
 					cron := nightly(schedule(tc.schedule))
-					if goes {
+					if withTTL {
 						ttl(cron)
 					}
 					if tc.zone != "" {
 						cron.Spec.TimeZone = &tc.zone
 					}
 					y := &year{t: t, cron: cron, now: cron.CreationTimestamp.Time, random: rand.New(rand.NewPCG(seed, 1)), ran: map[time.Time]int{}}
-					y.pass(seed > 0)
+					y.simulate(seed > 0)
 				})
 			}
 		}
@@ -466,7 +466,7 @@ type year struct {
 	ran    map[time.Time]int
 }
 
-func (y *year) pass(away bool) {
+func (y *year) simulate(away bool) {
 	due, err := cronschedule.Parse(y.cron.Spec.Schedule, y.cron.Spec.TimeZone, time.UTC)
 	require.NoError(y.t, err)
 	end := y.now.AddDate(1, 0, 0)

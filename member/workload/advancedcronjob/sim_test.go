@@ -21,9 +21,9 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -41,7 +41,7 @@ func simulated(tb testing.TB) sim.Kind {
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Local: time.UTC, Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{},
+				Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{}), Local: time.UTC,
 			}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
@@ -52,9 +52,9 @@ func simulated(tb testing.TB) sim.Kind {
 		Rules: []sim.Rule{
 			sim.DeletesByUID(),
 			{Name: "no due time has two jobs", Write: onlyOnce},
-			{Name: "a job is created when it is due, and not before", Write: onTime},
-			{Name: "no run starts beside another one, unless that is allowed", Write: alone},
-			{Name: "what is active is deleted only if it is replaced", Write: onlyReplaced},
+			{Name: "a job is created when it is due, and not before", Write: createdOnTime},
+			{Name: "no two runs are active at a time unless allowed", Write: neverConcurrent},
+			{Name: "active jobs are deleted only to replace them", Write: onlyReplaced},
 		},
 		Summary:  end,
 		Describe: sim.Describe(describe),
@@ -104,7 +104,7 @@ func (runners) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	for _, o := range jobs(w) {
 		c := childOf(o)
-		if c.leaves() {
+		if c.terminating() {
 			continue
 		}
 		lasts, _ := time.ParseDuration(o.GetLabels()["lasts"]) // 0 if there is none.
@@ -125,8 +125,8 @@ func (runners) Steps(w *sim.World) []sim.Step {
 // ended returns a job as it is after it has ended.
 func ended(o client.Object, now time.Time, well bool) client.Object {
 	at := timeOf(now)
-	is, _ := o.DeepCopyObject().(client.Object)
-	switch job := is.(type) {
+	copied, _ := o.DeepCopyObject().(client.Object)
+	switch job := copied.(type) {
 	case *batchv1.Job:
 		c := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: *at}
 		job.Status = batchv1.JobStatus{StartTime: at, CompletionTime: at, Succeeded: 1}
@@ -148,7 +148,7 @@ func ended(o client.Object, now time.Time, well bool) client.Object {
 			job.Status.Succeeded = 0
 		}
 	}
-	return is
+	return copied
 }
 
 // jobs returns all jobs of the AdvancedCronJob, sorted by name.
@@ -168,21 +168,21 @@ func jobs(w *sim.World) []client.Object {
 	return out
 }
 
-// made returns the job that a write of the controller created.
-func made(c sim.Change) (client.Object, bool) {
+// createdJob returns the job that a write of the controller created.
+func createdJob(c sim.Change) (client.Object, bool) {
 	_, itself := c.After.(*appsv1beta1.AdvancedCronJob)
 	return c.After, c.Verb == sim.Create && c.After != nil && !itself && c.ByController()
 }
 
 // onlyOnce: no job is created again, even if the first one is gone. A late create request of a replaced process can't be prevented.
 func onlyOnce(w *sim.World, c sim.Change) error {
-	job, ok := made(c)
+	job, ok := createdJob(c)
 	if !ok || c.Late {
 		return nil
 	}
 	n := 0
 	for _, before := range w.Changes() {
-		if other, ok := made(before); ok && !before.Late && other.GetName() == job.GetName() {
+		if other, ok := createdJob(before); ok && !before.Late && other.GetName() == job.GetName() {
 			n++
 		}
 	}
@@ -192,8 +192,8 @@ func onlyOnce(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-func onTime(w *sim.World, c sim.Change) error {
-	job, ok := made(c)
+func createdOnTime(w *sim.World, c sim.Change) error {
+	job, ok := createdJob(c)
 	if !ok {
 		return nil
 	}
@@ -204,14 +204,14 @@ func onTime(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-func alone(w *sim.World, c sim.Change) error {
-	job, ok := made(c)
+func neverConcurrent(w *sim.World, c sim.Change) error {
+	job, ok := createdJob(c)
 	cron := sim.Find[*appsv1beta1.AdvancedCronJob](w, key)
 	if !ok || cron == nil || policyOf(cron) == appsv1beta1.AdvancedCronJobAllow {
 		return nil
 	}
 	for _, o := range jobs(w) {
-		if other := childOf(o); o.GetUID() != job.GetUID() && other.active() && !other.leaves() {
+		if other := childOf(o); o.GetUID() != job.GetUID() && other.active() && !other.terminating() {
 			return fmt.Errorf("%s: %s is active", c.Request, o.GetName())
 		}
 	}
@@ -222,18 +222,18 @@ func onlyReplaced(w *sim.World, c sim.Change) error {
 	cron := sim.Find[*appsv1beta1.AdvancedCronJob](w, key)
 	if c.Verb == sim.Delete && c.Before != nil && c.ByController() && c.Err == nil && cron != nil &&
 		policyOf(cron) != appsv1beta1.AdvancedCronJobReplace {
-		if was := childOf(c.Before); was.active() {
+		if run := childOf(c.Before); run.active() {
 			return fmt.Errorf("%s: it is active", c.Request)
 		}
 	}
 	return nil
 }
 
-// ever counts the runs whose job was created.
-func ever(w *sim.World) int {
+// countCreated counts the runs whose job was created.
+func countCreated(w *sim.World) int {
 	names := map[string]bool{}
 	for _, c := range w.Changes() {
-		if job, ok := made(c); ok {
+		if job, ok := createdJob(c); ok {
 			names[job.GetName()] = true
 		}
 	}
@@ -245,7 +245,7 @@ func end(w *sim.World) string {
 	var lines []string
 	here, slow := map[string]bool{}, false
 	for _, c := range w.Changes() {
-		if job, ok := made(c); ok {
+		if job, ok := createdJob(c); ok {
 			lines = append(lines, "ran "+hourOf(childOf(job).due))
 		}
 	}
@@ -360,7 +360,7 @@ func deadline(seconds int64) change {
 // afterHalfAnHour sets the clock forward, as if the manager had been away for that long.
 func afterHalfAnHour() sim.Edit {
 	return sim.Edit{
-		Name: "half an hour passes", When: func(w *sim.World) bool { return ever(w) >= 1 },
+		Name: "half an hour passes", When: func(w *sim.World) bool { return countCreated(w) >= 1 },
 		Do: func(_ context.Context, w *sim.World) error { w.Pass(30 * time.Minute); return nil },
 	}
 }
@@ -368,7 +368,7 @@ func afterHalfAnHour() sim.Edit {
 // pausedAfter pauses the schedule once that many jobs were created, which ends the story.
 func pausedAfter(runs int) sim.Edit {
 	return sim.Edit{
-		Name: "pause", When: func(w *sim.World) bool { return ever(w) >= runs },
+		Name: "pause", When: func(w *sim.World) bool { return countCreated(w) >= runs },
 		Do: func(ctx context.Context, w *sim.World) error {
 			return sim.Set(ctx, w, key, func(c *appsv1beta1.AdvancedCronJob) { c.Spec.Paused = new(true) })
 		},
@@ -381,30 +381,30 @@ func TestSimulation(t *testing.T) {
 }
 
 func stories() []sim.Scenario {
-	of := func(changes ...change) []client.Object { return []client.Object{nightly(changes...)} }
+	cronWith := func(changes ...change) []client.Object { return []client.Object{nightly(changes...)} }
 	theirs := &appsv1beta1.BroadcastJob{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: "nightly-1767225600", Annotations: map[string]string{keys.ScheduledAt: "2026-01-01T00:00:00Z"},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(nightly(), appsv1alpha1.GroupVersion.WithKind(kind))},
 	}}
 	return []sim.Scenario{
-		{Name: "three runs", Objects: of(), Edits: []sim.Edit{pausedAfter(3)}},
-		{Name: "five jobs and the history limits", Objects: of(ofKindJob, limits(2, 1)), Edits: []sim.Edit{pausedAfter(5)}},
-		{Name: "failed jobs", Objects: of(ofKindJob, label("result", "bad")), Edits: []sim.Edit{pausedAfter(3)}},
-		{Name: "no history at all", Objects: of(limits(0, 0)), Edits: []sim.Edit{pausedAfter(3)}},
-		{Name: "jobs go after their TTL", Objects: of(ttl), Edits: []sim.Edit{pausedAfter(3)}},
-		{Name: "slow jobs beside each other", Objects: of(label("lasts", "24h")), Edits: []sim.Edit{pausedAfter(3)}},
-		{Name: "a slow job forbids others", Edits: []sim.Edit{pausedAfter(2)}, Objects: of(
+		{Name: "three runs", Objects: cronWith(), Edits: []sim.Edit{pausedAfter(3)}},
+		{Name: "five jobs and the history limits", Objects: cronWith(ofKindJob, limits(2, 1)), Edits: []sim.Edit{pausedAfter(5)}},
+		{Name: "failed jobs", Objects: cronWith(ofKindJob, label("result", "bad")), Edits: []sim.Edit{pausedAfter(3)}},
+		{Name: "no history at all", Objects: cronWith(limits(0, 0)), Edits: []sim.Edit{pausedAfter(3)}},
+		{Name: "jobs go after their TTL", Objects: cronWith(ttl), Edits: []sim.Edit{pausedAfter(3)}},
+		{Name: "slow jobs at the same time", Objects: cronWith(label("lasts", "24h")), Edits: []sim.Edit{pausedAfter(3)}},
+		{Name: "a slow job forbids others", Edits: []sim.Edit{pausedAfter(2)}, Objects: cronWith(
 			label("lasts", "90s"), policy(appsv1beta1.AdvancedCronJobForbid),
 		)},
-		{Name: "a slow job is replaced", Objects: of(ofKindPull, label("lasts", "24h")), Edits: []sim.Edit{pausedAfter(3)}},
-		{Name: "a slow job with a TTL is replaced", Edits: []sim.Edit{pausedAfter(3)}, Objects: of(
+		{Name: "a slow job is replaced", Objects: cronWith(ofKindPull, label("lasts", "24h")), Edits: []sim.Edit{pausedAfter(3)}},
+		{Name: "a slow job with a TTL is replaced", Edits: []sim.Edit{pausedAfter(3)}, Objects: cronWith(
 			ttl, label("lasts", "24h"), policy(appsv1beta1.AdvancedCronJobReplace),
 		)},
-		{Name: "half an hour of runs was missed", Objects: of(), Edits: []sim.Edit{afterHalfAnHour(), pausedAfter(2)}},
-		{Name: "half an hour was missed with a deadline", Objects: of(deadline(10)), Edits: []sim.Edit{afterHalfAnHour(), pausedAfter(2)}},
-		{Name: "a job of OpenKruise", Objects: append(of(), theirs), Edits: []sim.Edit{pausedAfter(1)}},
-		{Name: "it is deleted", Objects: of(label("lasts", "1h")), Edits: []sim.Edit{{
-			Name: "delete", When: func(w *sim.World) bool { return ever(w) >= 2 },
+		{Name: "half an hour of runs was missed", Objects: cronWith(), Edits: []sim.Edit{afterHalfAnHour(), pausedAfter(2)}},
+		{Name: "half an hour was missed with a deadline", Objects: cronWith(deadline(10)), Edits: []sim.Edit{afterHalfAnHour(), pausedAfter(2)}},
+		{Name: "a job of OpenKruise", Objects: append(cronWith(), theirs), Edits: []sim.Edit{pausedAfter(1)}},
+		{Name: "it is deleted", Objects: cronWith(label("lasts", "1h")), Edits: []sim.Edit{{
+			Name: "delete", When: func(w *sim.World) bool { return countCreated(w) >= 2 },
 			Do: func(ctx context.Context, w *sim.World) error {
 				return client.IgnoreNotFound(w.User().Delete(ctx, nightly()))
 			},
@@ -417,18 +417,18 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 	first := time.Date(2026, 1, 1, 0, 1, 0, 0, time.UTC)
 	// job returns the job of the first run; nil if there is none.
 	job := func(ctx context.Context, c client.Client) (*appsv1beta1.BroadcastJob, error) {
-		is := &appsv1beta1.BroadcastJob{}
-		err := c.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: nameOf(nightly(), first)}, is)
+		live := &appsv1beta1.BroadcastJob{}
+		err := c.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: nameOf(nightly(), first)}, live)
 		if err != nil {
-			is = nil
+			live = nil
 		}
-		return is, client.IgnoreNotFound(err)
+		return live, client.IgnoreNotFound(err)
 	}
 	create := func(ctx context.Context, c client.Client, due time.Time) error {
 		return c.Create(ctx, newChild(nightly(), due))
 	}
-	remove := func(ctx context.Context, c client.Client, is *appsv1beta1.BroadcastJob) error {
-		return c.Delete(ctx, is, client.Preconditions{UID: &is.UID})
+	remove := func(ctx context.Context, c client.Client, live *appsv1beta1.BroadcastJob) error {
+		return c.Delete(ctx, live, client.Preconditions{UID: &live.UID})
 	}
 	for _, tc := range []struct {
 		rule string
@@ -436,11 +436,11 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 		do   func(context.Context, client.Client) error
 	}{
 		{"no due time has two jobs", nightly(), func(ctx context.Context, c client.Client) error {
-			is, err := job(ctx, c)
-			if is == nil || is.Status.CompletionTime == nil {
+			live, err := job(ctx, c)
+			if live == nil || live.Status.CompletionTime == nil {
 				return err
 			}
-			if err := remove(ctx, c, is); err != nil {
+			if err := remove(ctx, c, live); err != nil {
 				return err
 			}
 			return create(ctx, c, first)
@@ -449,28 +449,28 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			return create(ctx, c, first.Add(time.Hour))
 		}},
 		{
-			"no run starts beside another one, unless that is allowed", nightly(label("lasts", "24h"), policy(appsv1beta1.AdvancedCronJobForbid)),
+			"no two runs are active at a time unless allowed", nightly(label("lasts", "24h"), policy(appsv1beta1.AdvancedCronJobForbid)),
 			func(ctx context.Context, c client.Client) error {
-				is, err := job(ctx, c)
-				if is == nil {
+				live, err := job(ctx, c)
+				if live == nil {
 					return err
 				}
 				return create(ctx, c, first.Add(-time.Minute))
 			},
 		},
-		{"what is active is deleted only if it is replaced", nightly(label("lasts", "24h")), func(ctx context.Context, c client.Client) error {
-			is, err := job(ctx, c)
-			if is == nil {
+		{"active jobs are deleted only to replace them", nightly(label("lasts", "24h")), func(ctx context.Context, c client.Client) error {
+			live, err := job(ctx, c)
+			if live == nil {
 				return err
 			}
-			return remove(ctx, c, is)
+			return remove(ctx, c, live)
 		}},
 		{"deletions name the UID", nightly(), func(ctx context.Context, c client.Client) error {
-			is, err := job(ctx, c)
-			if is == nil {
+			live, err := job(ctx, c)
+			if live == nil {
 				return err
 			}
-			return c.Delete(ctx, is)
+			return c.Delete(ctx, live)
 		}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 // runsKept is the maximum number of runs in the status.
@@ -19,16 +19,16 @@ const runsKept = 10
 
 // status returns the status after a reconcile, and its events. The function is pure.
 func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.AdvancedCronJobStatus, []event.Event) {
-	was := &o.cron.Status
-	s := *was.DeepCopy()
+	before := &o.cron.Status
+	s := *before.DeepCopy()
 	s.Type, s.ObservedGeneration = typeOf(&o.cron.Spec.Template), o.cron.Generation
 	events := a.events
 	if p.invalid != "" {
 		events = append(events, event.Warning(ReasonInvalidSpec, actionRun, "%s", p.invalid))
 	}
 	if p.future {
-		events = append(events, event.Warning(ReasonClockSetBack, actionRun, "the latest run was due in the future, so the clock was set back: "+
-			"none is started until then. Create the AdvancedCronJob anew to start earlier"))
+		events = append(events, event.Warning(ReasonClockSetBack, actionRun, "the latest run was due at a time in the future, so the clock was set back: "+
+			"no run will start until then. Re-create the AdvancedCronJob to start earlier"))
 	}
 	if at := lastScheduled(&o); !at.IsZero() {
 		s.LastScheduleTime = timeOf(at)
@@ -42,9 +42,9 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Advanc
 	s.WaitingScheduleTime = nil
 	if !p.waiting.IsZero() {
 		s.WaitingScheduleTime = timeOf(p.waiting)
-		if was.WaitingScheduleTime == nil {
-			events = append(events, event.Normal(ReasonJobAlreadyActive, actionRun, "what was due at %s waits until no other run is active",
-				text(p.waiting)))
+		if before.WaitingScheduleTime == nil {
+			events = append(events, event.Normal(ReasonJobAlreadyActive, actionRun, "the run due at %s is waiting until no other run is active",
+				formatTime(p.waiting)))
 		}
 	}
 	if p.settled || a.created != nil {
@@ -68,14 +68,14 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Advanc
 	}
 	s.Runs = runs(&o)
 	for i := range s.Runs {
-		is := &s.Runs[i]
-		if old := findRun(was.Runs, is.Name); is.Phase == appsv1beta1.AdvancedCronJobRunning || old == nil || old.Phase == is.Phase {
+		run := &s.Runs[i]
+		if old := findRun(before.Runs, run.Name); run.Phase == appsv1beta1.AdvancedCronJobRunning || old == nil || old.Phase == run.Phase {
 			continue
 		}
-		if is.Phase == appsv1beta1.AdvancedCronJobRemoved && slices.ContainsFunc(p.replaced, func(c child) bool { return c.GetName() == is.Name }) {
+		if run.Phase == appsv1beta1.AdvancedCronJobRemoved && slices.ContainsFunc(p.replaced, func(c child) bool { return c.GetName() == run.Name }) {
 			continue // An event says that it was replaced.
 		}
-		events = append(events, seen(is))
+		events = append(events, endedEvent(run))
 	}
 	s.Active = active(&o, s.Type)
 	s.Conditions = report.SetReadiness(s.Conditions, readiness(&p), o.cron.Generation, now)
@@ -88,12 +88,12 @@ func readiness(p *planned) report.Readiness {
 	case p.invalid != "":
 		return report.Stalled(report.Failure{Reason: ReasonInvalidSpec, Message: p.invalid})
 	case p.future:
-		return report.Stalled(report.Failure{Reason: ReasonClockSetBack, Message: "no run is started until the latest one would be due again"})
+		return report.Stalled(report.Failure{Reason: ReasonClockSetBack, Message: "no run will start until the latest one would be due again"})
 	}
 	return report.Ready("runs are started when they are due")
 }
 
-func seen(run *appsv1beta1.AdvancedCronJobRun) event.Event {
+func endedEvent(run *appsv1beta1.AdvancedCronJobRun) event.Event {
 	switch run.Phase { //nolint:exhaustive // It has ended.
 	case appsv1beta1.AdvancedCronJobSucceeded:
 		return event.Normal(ReasonSawCompletedJob, actionRun, "%s has succeeded", run.Name)
@@ -105,9 +105,9 @@ func seen(run *appsv1beta1.AdvancedCronJobRun) event.Event {
 
 // event says which runs are missed, and why.
 func (m missed) event() event.Event {
-	what := "what was due at " + text(m.first)
+	what := "the run due at " + formatTime(m.first)
 	if !m.first.Equal(m.latest) {
-		what = "what was due from " + text(m.first) + " to " + text(m.latest)
+		what = "the runs due from " + formatTime(m.first) + " to " + formatTime(m.latest)
 	}
 	why := "because startingDeadlineSeconds had passed"
 	switch m.why {
@@ -115,18 +115,18 @@ func (m missed) event() event.Event {
 	case missSuperseded:
 		why = "because a later run was due before it could start: only the latest one is started"
 	case missUnclear:
-		why = "because its job may have been created, have ended and been deleted after its TTL while the manager was away: create a job " +
-			"from the template if it has not run"
+		why = "because its job may have been created, finished and deleted after its TTL while the manager was down: create a job " +
+			"from the template if it didn't run"
 	case missTakenOver:
-		why = "because another controller may have run it and deleted its job: create a job from the template if it has not"
+		why = "because another controller may have run it and deleted its job: create a job from the template if it didn't"
 	}
-	return event.Warning(ReasonMissedSchedule, actionRun, "%s is not started, %s", what, why)
+	return event.Warning(ReasonMissedSchedule, actionRun, "%s will not be started, %s", what, why)
 }
 
 // active returns references to the jobs that have not ended.
-func active(o *observed, of appsv1beta1.AdvancedCronJobTemplateKind) []corev1.ObjectReference {
+func active(o *observed, templateKind appsv1beta1.AdvancedCronJobTemplateKind) []corev1.ObjectReference {
 	var out []corev1.ObjectReference
-	version, kind := gvkOf(of).ToAPIVersionAndKind()
+	version, kind := gvkOf(templateKind).ToAPIVersionAndKind()
 	for i := range o.children {
 		if c := &o.children[i]; c.active() {
 			out = append(out, corev1.ObjectReference{

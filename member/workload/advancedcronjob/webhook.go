@@ -21,10 +21,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/member/workload/advancedcronjob/cronschedule"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/cronschedule"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 const (
@@ -128,7 +128,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, cron *appsv1beta1.Advanced
 	}
 	if len(faults) == 0 { // Otherwise the apiserver would complain about the default of a missing restartPolicy.
 		var err error
-		if faults, err = w.ask(ctx, cron); err != nil {
+		if faults, err = w.dryRun(ctx, cron); err != nil {
 			return nil, err
 		}
 	}
@@ -141,11 +141,11 @@ func (w *Webhook) ValidateUpdate(_ context.Context, old, cron *appsv1beta1.Advan
 	if apiequality.Semantic.DeepEqual(old.Spec, cron.Spec) {
 		return news, nil // Metadata may have changed.
 	}
-	faults, said := admit.Ratchet(w.validate(cron), w.validate(old))
+	faults, warned := admit.Ratchet(w.validate(cron), w.validate(old))
 	if len(faults) == 0 {
-		faults = fixed(&old.Spec.Template, &cron.Spec.Template)
+		faults = validateImmutable(&old.Spec.Template, &cron.Spec.Template)
 	}
-	return append(said, news...), refuse(cron, faults)
+	return append(warned, news...), refuse(cron, faults)
 }
 
 // ValidateDelete implements admission.Validator; nothing is refused.
@@ -153,13 +153,13 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.AdvancedCronJob) 
 	return nil, nil
 }
 
-// fixed returns faults for an immutable template that has changed. The template of ImageListPullJobs may change.
-func fixed(old, is *appsv1beta1.AdvancedCronJobTemplate) field.ErrorList {
-	was, now := old.DeepCopy(), is.DeepCopy()
-	if was.ImageListPullJobTemplate != nil && now.ImageListPullJobTemplate != nil {
-		was.ImageListPullJobTemplate, now.ImageListPullJobTemplate = nil, nil
+// validateImmutable returns faults for an immutable template that has changed. The template of ImageListPullJobs may change.
+func validateImmutable(old, template *appsv1beta1.AdvancedCronJobTemplate) field.ErrorList {
+	before, after := old.DeepCopy(), template.DeepCopy()
+	if before.ImageListPullJobTemplate != nil && after.ImageListPullJobTemplate != nil {
+		before.ImageListPullJobTemplate, after.ImageListPullJobTemplate = nil, nil
 	}
-	if apiequality.Semantic.DeepEqual(was, now) {
+	if apiequality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec", "template"),
@@ -175,14 +175,14 @@ func validateName(cron *appsv1beta1.AdvancedCronJob) field.ErrorList {
 		name = cron.GenerateName + "12345" // The apiserver appends that many random characters.
 	}
 	if !nameFormat.MatchString(name) {
-		return field.ErrorList{field.Invalid(path, name, "use letters, digits and dashes only")}
+		return field.ErrorList{field.Invalid(path, name, "must consist of letters, digits and dashes")}
 	}
 	if cron.Spec.Template.ImageListPullJobTemplate == nil { // Pods carry the names of their jobs as label values.
 		most -= suffix
 	}
 	if len(name) > most {
 		return field.ErrorList{field.Invalid(path, name, fmt.Sprintf(
-			"the names of jobs are made of it and of a time, and pods have them as values of labels: use at most %d characters", most))}
+			"it is part of the names of jobs, which are label values of pods: use at most %d characters", most))}
 	}
 	return nil
 }
@@ -237,10 +237,10 @@ func (w *Webhook) validatePull(t *appsv1beta1.ImageListPullJobTemplateSpec, at *
 	}
 	if c.TTLSecondsAfterFinished != nil {
 		faults = append(faults, field.Forbidden(at.Child("ttlSecondsAfterFinished"),
-			"successfulJobsHistoryLimit and failedJobsHistoryLimit say which jobs are kept: remove it"))
+			"successfulJobsHistoryLimit and failedJobsHistoryLimit determine which jobs are kept: remove it"))
 	}
 	if d := c.ActiveDeadlineSeconds; d != nil && *d > mostActiveSeconds {
-		faults = append(faults, field.Invalid(at.Child("activeDeadlineSeconds"), *d, fmt.Sprintf("give at most %d", mostActiveSeconds)))
+		faults = append(faults, field.Invalid(at.Child("activeDeadlineSeconds"), *d, fmt.Sprintf("must be at most %d", mostActiveSeconds)))
 	}
 	return faults
 }
@@ -256,8 +256,8 @@ func validateMeta(meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	return faults
 }
 
-// ask validates a template with dry runs: the pod template of a BroadcastJob, or a whole Job.
-func (w *Webhook) ask(ctx context.Context, cron *appsv1beta1.AdvancedCronJob) (field.ErrorList, error) {
+// dryRun validates a template with dry runs: the pod template of a BroadcastJob, or a whole Job.
+func (w *Webhook) dryRun(ctx context.Context, cron *appsv1beta1.AdvancedCronJob) (field.ErrorList, error) {
 	namespace, at := admit.Namespace(ctx, cron), field.NewPath("spec", "template")
 	switch typeOf(&cron.Spec.Template) {
 	case appsv1beta1.AdvancedCronJobOfBroadcastJobs:
@@ -305,7 +305,7 @@ func (w *Webhook) warnings(cron *appsv1beta1.AdvancedCronJob) admission.Warnings
 	var out admission.Warnings
 	s, at := &cron.Spec, field.NewPath("spec", "template")
 	if schedule, err := cronschedule.Parse(s.Schedule, s.TimeZone, w.Local); err == nil && schedule.Next(time.Unix(0, 0)).IsZero() {
-		out = append(out, "spec.schedule: it is never due")
+		out = append(out, "spec.schedule: the schedule is never due")
 	}
 	switch t := &s.Template; typeOf(t) {
 	case appsv1beta1.AdvancedCronJobOfJobs:
@@ -316,8 +316,8 @@ func (w *Webhook) warnings(cron *appsv1beta1.AdvancedCronJob) admission.Warnings
 		out = append(out, unusedMeta(&t.ObjectMeta, at.Child("metadata"))...)
 		out = append(out, workloadspec.UnservedByJobPods(&t.Spec.Template, at.Child("spec", "template"))...)
 		if t.Spec.CompletionPolicy.Type == appsv1beta1.BroadcastJobNever {
-			out = append(out, at.Child("spec", "completionPolicy", "type").String()+": jobs of type Never do not end: "+
-				"with concurrencyPolicy Forbid only one ever runs, and with Allow they add up")
+			out = append(out, at.Child("spec", "completionPolicy", "type").String()+": jobs of type Never don't end: "+
+				"with concurrencyPolicy Forbid only one will ever run, and with Allow they will accumulate")
 		}
 	case appsv1beta1.AdvancedCronJobOfImageListPullJobs:
 		out = append(out, unusedMeta(&t.ImageListPullJobTemplate.ObjectMeta, at.Child("imageListPullJobTemplate", "metadata"))...)
@@ -332,7 +332,7 @@ func unusedMeta(meta *metav1.ObjectMeta, path *field.Path) admission.Warnings {
 	if apiequality.Semantic.DeepEqual(rest, &metav1.ObjectMeta{}) {
 		return nil
 	}
-	return admission.Warnings{path.String() + ": only labels and annotations are copied to jobs, nothing else"}
+	return admission.Warnings{path.String() + ": only labels and annotations are copied to jobs"}
 }
 
 func refuse(cron *appsv1beta1.AdvancedCronJob, faults field.ErrorList) error {

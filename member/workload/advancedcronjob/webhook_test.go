@@ -14,12 +14,12 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
-// asking returns a webhook with a fake apiserver.
-func asking(t *testing.T) *Webhook {
+// newTestWebhook returns a webhook with a fake apiserver.
+func newTestWebhook(t *testing.T) *Webhook {
 	t.Helper()
 	c, _ := webhooktest.Apiserver()
 	fault := func(what string) func(path *field.Path) field.ErrorList {
@@ -59,7 +59,7 @@ func valid(changes ...change) *appsv1beta1.AdvancedCronJob {
 
 func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 	t.Parallel()
-	w := asking(t)
+	w := newTestWebhook(t)
 	cron := valid()
 	require.NoError(t, w.Default(t.Context(), cron))
 	require.Equal(t, appsv1beta1.AdvancedCronJobAllow, cron.Spec.ConcurrencyPolicy)
@@ -67,7 +67,7 @@ func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 	require.Equal(t, int32(3), *cron.Spec.SuccessfulJobsHistoryLimit)
 	require.Equal(t, int32(1), *cron.Spec.FailedJobsHistoryLimit)
 	require.Equal(t, corev1.PullAlways, cron.Spec.Template.BroadcastJobTemplate.Spec.Template.Spec.Containers[0].ImagePullPolicy)
-	require.Nil(t, cron.Spec.Template.BroadcastJobTemplate.Spec.Parallelism, "the jobs get theirs by themselves")
+	require.Nil(t, cron.Spec.Template.BroadcastJobTemplate.Spec.Parallelism, "jobs get their own defaults")
 	again := cron.DeepCopy()
 	require.NoError(t, w.Default(t.Context(), again))
 	require.Equal(t, cron, again)
@@ -115,12 +115,12 @@ func TestWhatIsRefused(t *testing.T) {
 		{"52 characters", func(c *cron) { c.Name = strings.Repeat("a", 52) }, ""},
 		{"53 characters", func(c *cron) { c.Name = strings.Repeat("a", 53) }, "use at most 52 characters"},
 		{"a generated name", func(c *cron) { c.Name, c.GenerateName = "", strings.Repeat("a", 48) }, "use at most 52 characters"},
-		{"a dot", func(c *cron) { c.Name = "a.b" }, "use letters, digits and dashes only"},
-		{"a fault of the BroadcastJob", func(c *cron) {
+		{"a dot", func(c *cron) { c.Name = "a.b" }, "must consist of letters, digits and dashes"},
+		{"an invalid BroadcastJob", func(c *cron) {
 			c.Spec.Template.BroadcastJobTemplate.Spec.Template.Labels = map[string]string{"bad": "x"}
 		}, `spec.template.broadcastJobTemplate.spec: Invalid value: "x": it is bad`},
-		{"a label", label("app", "a b"), "spec.template.broadcastJobTemplate.metadata.labels: Invalid value"},
-		{"our annotation", func(c *cron) {
+		{"an invalid label of the template", label("app", "a b"), "spec.template.broadcastJobTemplate.metadata.labels: Invalid value"},
+		{"an annotation that the controller sets", func(c *cron) {
 			c.Spec.Template.BroadcastJobTemplate.Annotations[keys.ScheduledAt] = "now"
 		}, "spec.template.broadcastJobTemplate.metadata.annotations[apps.kruise.io/scheduled-at]: Forbidden"},
 
@@ -130,11 +130,11 @@ func TestWhatIsRefused(t *testing.T) {
 			c.Spec.Template.JobTemplate.Spec.Template = pods("")
 		}, "spec.template.jobTemplate.spec.template.spec.restartPolicy: Required value: pods of a Job run to completion"},
 
-		{"a bad image of a Job", func(c *cron) {
+		{"an invalid image of a Job", func(c *cron) {
 			ofJob(c)
 			c.Spec.Template.JobTemplate.Spec.Template.Spec.Containers[0].Image = "bad"
 		}, "spec.template.jobTemplate.spec.template.spec.containers[0].image: Invalid value"},
-		{"a bad image of a BroadcastJob", func(c *cron) {
+		{"an invalid image of a BroadcastJob", func(c *cron) {
 			c.Spec.Template.BroadcastJobTemplate.Spec.Template.Spec.Containers[0].Image = "bad"
 		}, "spec.template.broadcastJobTemplate.spec.template.spec.containers[0].image: Invalid value"},
 
@@ -148,7 +148,7 @@ func TestWhatIsRefused(t *testing.T) {
 			c.Spec.ConcurrencyPolicy = appsv1beta1.AdvancedCronJobAllow
 		}, `spec.concurrencyPolicy: Unsupported value: "Allow": supported values: "Replace", "Forbid"`},
 		{
-			"a fault of the ImageListPullJob", pull(func(s *appsv1beta1.ImageListPullJobSpec) { s.PullSecrets = []string{"x"} }),
+			"an invalid ImageListPullJob", pull(func(s *appsv1beta1.ImageListPullJobSpec) { s.PullSecrets = []string{"x"} }),
 			`spec.template.imageListPullJobTemplate.spec.pullSecrets[0]: Forbidden: x: `,
 		},
 		{
@@ -159,7 +159,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{
 			"images with a TTL",
 			pull(func(s *appsv1beta1.ImageListPullJobSpec) { s.CompletionPolicy.TTLSecondsAfterFinished = new(int32(1)) }),
-			"completionPolicy.ttlSecondsAfterFinished: Forbidden: successfulJobsHistoryLimit and failedJobsHistoryLimit say which jobs are kept",
+			"completionPolicy.ttlSecondsAfterFinished: Forbidden: successfulJobsHistoryLimit and failedJobsHistoryLimit determine which jobs are kept",
 		},
 		{
 			"images with a short deadline",
@@ -176,20 +176,20 @@ func TestWhatIsRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			cron, w := valid(tc.change), asking(t)
+			cron, w := valid(tc.change), newTestWebhook(t)
 			_, err := w.ValidateCreate(t.Context(), cron)
 			if tc.want == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.ErrorContains(t, err, tc.want)
-			is := cron.DeepCopy()
-			is.Spec.Paused = new(true)
-			_, err = w.ValidateUpdate(t.Context(), cron, is)
-			require.NoError(t, err, "what is stored may be older than the rule")
+			paused := cron.DeepCopy()
+			paused.Spec.Paused = new(true)
+			_, err = w.ValidateUpdate(t.Context(), cron, paused)
+			require.NoError(t, err, "a stored object may be older than the rule")
 		})
 	}
-	w := asking(t)
+	w := newTestWebhook(t)
 	w.Templates.PullsOff = true
 	_, err := w.ValidateCreate(t.Context(), valid(ofKindPull))
 	require.ErrorContains(t, err, "set ImagePullJobGate=true in featureGates of the chart")
@@ -202,16 +202,16 @@ func TestWhatMayChange(t *testing.T) {
 		old, new change
 		refused  bool
 	}{
-		{"everything but the template", func(*appsv1beta1.AdvancedCronJob) {}, func(c *appsv1beta1.AdvancedCronJob) {
+		{"all fields except for the template", func(*appsv1beta1.AdvancedCronJob) {}, func(c *appsv1beta1.AdvancedCronJob) {
 			limits(1, 2)(c)
 			deadline(60)(c)
 			schedule("@daily")(c)
 			c.Spec.TimeZone, c.Spec.Paused, c.Spec.ConcurrencyPolicy = new("Asia/Tokyo"), new(true), appsv1beta1.AdvancedCronJobReplace
 		}, false},
-		{"not the pods of a BroadcastJob", func(*appsv1beta1.AdvancedCronJob) {}, func(c *appsv1beta1.AdvancedCronJob) {
+		{"the pods of a BroadcastJob", func(*appsv1beta1.AdvancedCronJob) {}, func(c *appsv1beta1.AdvancedCronJob) {
 			c.Spec.Template.BroadcastJobTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
 		}, true},
-		{"not a Job", ofJob, func(c *appsv1beta1.AdvancedCronJob) {
+		{"the template of a Job", ofJob, func(c *appsv1beta1.AdvancedCronJob) {
 			ofJob(c)
 			c.Spec.Template.JobTemplate.Spec.Completions = new(int32(2))
 		}, true},
@@ -219,11 +219,11 @@ func TestWhatMayChange(t *testing.T) {
 			ofKindPull(c)
 			c.Spec.Template.ImageListPullJobTemplate.Spec.Images = []string{"nginx:2"}
 		}, false},
-		{"not the kind of job", ofKindPull, ofJob, true},
+		{"the kind of job", ofKindPull, ofJob, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := asking(t).ValidateUpdate(t.Context(), valid(tc.old), valid(tc.new))
+			_, err := newTestWebhook(t).ValidateUpdate(t.Context(), valid(tc.old), valid(tc.new))
 			if !tc.refused {
 				require.NoError(t, err)
 				return
@@ -235,15 +235,15 @@ func TestWhatMayChange(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	said, err := asking(t).ValidateCreate(t.Context(), valid(schedule("0 0 30 2 *"), func(c *appsv1beta1.AdvancedCronJob) {
+	warnings, err := newTestWebhook(t).ValidateCreate(t.Context(), valid(schedule("0 0 30 2 *"), func(c *appsv1beta1.AdvancedCronJob) {
 		c.Spec.Template.BroadcastJobTemplate.Name = "x"
 		c.Spec.Template.BroadcastJobTemplate.Spec.CompletionPolicy.Type = appsv1beta1.BroadcastJobNever
 	}))
 	require.NoError(t, err)
-	require.Len(t, said, 3)
-	require.Contains(t, said[0], "spec.schedule: it is never due")
-	require.Contains(t, said[1], "spec.template.broadcastJobTemplate.metadata: only labels and annotations are copied")
-	require.Contains(t, said[2], "jobs of type Never do not end")
+	require.Len(t, warnings, 3)
+	require.Contains(t, warnings[0], "spec.schedule: the schedule is never due")
+	require.Contains(t, warnings[1], "spec.template.broadcastJobTemplate.metadata: only labels and annotations are copied")
+	require.Contains(t, warnings[2], "jobs of type Never don't end")
 }
 
 func TestFaultsOfAJobAreUnderItsTemplate(t *testing.T) {
@@ -260,7 +260,7 @@ func TestFaultsOfAJobAreUnderItsTemplate(t *testing.T) {
 
 	faults, err = reroot(apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil), path)
 	require.NoError(t, err)
-	require.Empty(t, faults, "a quota is about the moment")
+	require.Empty(t, faults, "a quota may change")
 
 	_, err = reroot(apierrors.NewInternalError(testError{}), path)
 	require.ErrorContains(t, err, "validate the Job of the template by a dry run")

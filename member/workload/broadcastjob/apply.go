@@ -16,11 +16,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // applied is the result of a plan.
@@ -54,7 +54,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	a.Log(ctx, &p.Plan)
 	if p.remove {
 		a.gone = true
-		a.Rest = jobend.Remove(ctx, r.Client, o.job)
+		a.Rest = control.RemoveJob(ctx, r.Client, o.job)
 	}
 	return a
 }

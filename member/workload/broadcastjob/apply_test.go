@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -34,8 +34,8 @@ func TestADeleteOfAPodThatWasReplacedHasNotFailed(t *testing.T) {
 		answer  error
 		reasons []string
 	}{
-		"it was replaced": {answer: conflict},
-		"it is refused":   {answer: immutable("metadata.labels"), reasons: []string{podcontrol.ReasonFailedDelete}},
+		"the pod was replaced":  {answer: conflict},
+		"the delete is refused": {answer: immutable("metadata.labels"), reasons: []string{podcontrol.ReasonFailedDelete}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=broadcastjobs,verbs=get;list;watch;patch;delete
@@ -27,11 +27,11 @@ import (
 type Reconciler struct {
 	*podcontrol.Controller
 
-	memory memory
-	tally  jobend.Tally
+	memory control.Memory[known]
+	tally  control.Tally
 }
 
-// Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
+// Setup adds the controller to mgr. The webhook is registered separately, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o podcontrol.Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
@@ -54,26 +54,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
 		if errors.Is(err, expect.ErrGone) {
-			r.memory.forget(req.NamespacedName)
+			r.memory.Forget(req.NamespacedName)
 			r.tally.Forget(req.NamespacedName)
 		}
 		return r.NotPlanned(ctx, measure, req, began, err)
 	}
 	r.count(o.job)
 	now := r.Clock.Now()
-	p, err := r.planned(ctx, &o, now)
+	p := plan(o, now)
+	reread, err := r.confirm(ctx, &o, p)
 	if err != nil {
 		return r.NotPlanned(ctx, measure, req, began, err)
 	}
+	if reread {
+		now = r.Clock.Now()
+		p = plan(o, now)
+	}
 	r.Planned(measure, req, &p.Plan, began, now)
-	crowded := r.memory.note(req.NamespacedName, o.job.UID, p.succeeded, p.crowded)
+	var crowded bool
+	r.memory.Change(o.job, func(k *known) { crowded = k.record(p.succeeded, p.crowded) })
 	a := r.apply(ctx, o, p)
 	if a.changed || a.gone {
 		return ctrl.Result{}, a.Err()
 	}
 	s, events := status(o, p, a, crowded, now)
-	return r.Report(ctx, measure, &a.Results, podcontrol.Outcome{
-		Object: a.job, Was: o.job.Status, Is: s, CountsOnly: countsOnly(o.job.Status, s), Events: events, Recheck: p.Recheck, Err: a.Err(),
+	return r.Report(ctx, measure, &a.Results, control.Outcome{
+		Object: a.job, Was: o.job.Status, Is: s, MayWait: countsOnly(o.job.Status, s), Events: events, Recheck: p.Recheck, Err: a.Err(),
 	})
 }
 
@@ -81,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) count(job *appsv1beta1.BroadcastJob) {
 	r.tally.Count(job, finished(job), func() {
 		reason := ""
-		for _, c := range report.ButReadiness(job.Status.Conditions, conditionForm()) { // It has one.
+		for _, c := range report.ButReadiness(job.Status.Conditions, conditionForm()) { // A finished job has one.
 			reason = c.Reason
 		}
 		finishedTotal.WithLabelValues(reason).Inc()

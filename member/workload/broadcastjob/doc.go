@@ -1,6 +1,6 @@
 // Package broadcastjob runs BroadcastJobs: one pod to completion on each node that fits.
 //
-// One reconcile is observe, plan, apply, status, as for a CloneSet. Nodes are slots for the engine (pkg/rollout), which keeps pods that have
+// One reconcile is observe, plan, apply, status, as for a CloneSet. Nodes are slots for the engine (pkg/plan/rollout), which keeps pods that have
 // ended in their slots. A job has no revisions, and its pods are never updated. To learn how a BroadcastJob works, read plan.go.
 //
 //	observe.go   reads job, pods and nodes from the cache, once the cache shows our last writes

@@ -20,7 +20,7 @@ func TestExamples(t *testing.T) {
 	}, func(t *testing.T, text []byte) ([]string, error) {
 		t.Helper()
 		job := webhooktest.Read(t, text, appsv1alpha1.BroadcastJobToHub)
-		w, _ := asking(t)
+		w, _ := newTestWebhook(t)
 		require.NoError(t, w.Default(t.Context(), job))
 		return w.ValidateCreate(t.Context(), job)
 	})

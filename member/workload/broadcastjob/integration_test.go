@@ -17,8 +17,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
@@ -61,9 +62,9 @@ func (g *fixture) end(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase) {
 		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
 		return pod.Status.Phase == corev1.PodRunning
 	}, testenv.Long, testenv.Poll)
-	was := pod.DeepCopy()
+	before := pod.DeepCopy()
 	pod.Status.Phase = phase
-	require.NoError(t, g.Status().Patch(t.Context(), pod, client.MergeFrom(was)))
+	require.NoError(t, g.Status().Patch(t.Context(), pod, client.MergeFrom(before)))
 }
 
 // await waits for a phase and counts of a job for all nodes.
@@ -89,20 +90,20 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, podcontrol.Options{Clock: clock.RealClock{}}))
-		answers := &Webhook{Client: mgr.GetClient()}
+		require.NoError(t, Setup(t.Context(), mgr, podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}))
+		hook := &Webhook{Client: mgr.GetClient()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.BroadcastJob]{
-			Object: &appsv1beta1.BroadcastJob{}, Defaulter: answers, Validator: answers,
+			Object: &appsv1beta1.BroadcastJob{}, Defaulter: hook, Validator: hook,
 		}))
 	})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"a run takes one write for each pod, and nothing is written after":       testRun,
-		"a failure pauses the job, and a deleted pod is tried again":             testPause,
-		"a failure fails the job, which is deleted after its TTL":                testFail,
-		"a node that has succeeded is not run again, and large pods fit nowhere": testOnce,
-		"the same pods complete as of a Job":                                     testNative,
-		"a minimal object is defaulted and an invalid one refused":               testWebhook,
-		"examples are accepted, refused or warned of as they say":                testExamples,
+		"a run takes one write for each pod, and nothing is written after":        testRun,
+		"a failure pauses the job, and a deleted pod is tried again":              testPause,
+		"a failure fails the job, which is deleted after its TTL":                 testFail,
+		"a node that has succeeded doesn't run again, and large pods fit nowhere": testOnce,
+		"the same pods complete as for a Job":                                     testNative,
+		"a minimal object is defaulted and an invalid one refused":                testWebhook,
+		"examples are accepted, refused or warned about as their comments say":    testExamples,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,10 +121,10 @@ func testRun(t *testing.T, g *fixture) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.make(t, job().Parallelism("50%"))
-	is := g.await(t, appsv1beta1.BroadcastJobCompleted, 0, nodesThere, 0)
-	require.Len(t, is.Status.SucceededNodes, nodesThere)
-	require.Equal(t, appsv1beta1.BroadcastJobConditionComplete, is.Status.Conditions[0].Type)
-	require.NotNil(t, is.Status.CompletionTime)
+	job := g.await(t, appsv1beta1.BroadcastJobCompleted, 0, nodesThere, 0)
+	require.Len(t, job.Status.SucceededNodes, nodesThere)
+	require.Equal(t, appsv1beta1.BroadcastJobConditionComplete, job.Status.Conditions[0].Type)
+	require.NotNil(t, job.Status.CompletionTime)
 	g.PodWrites(t, began, map[string]int{"create pods": nodesThere})
 	g.Rests(t)
 }
@@ -134,8 +135,8 @@ func testPause(t *testing.T, g *fixture) {
 	g.await(t, appsv1beta1.BroadcastJobRunning, 1, 0, 0)
 	pod := g.anyPod(t)
 	g.end(t, pod, corev1.PodFailed)
-	is := g.await(t, appsv1beta1.BroadcastJobPaused, 0, 0, 1)
-	require.True(t, is.Spec.Paused)
+	job := g.await(t, appsv1beta1.BroadcastJobPaused, 0, 0, 1)
+	require.True(t, job.Spec.Paused)
 	g.Rests(t)
 	require.Len(t, g.Pods(t), 1)
 
@@ -173,9 +174,9 @@ func testOnce(t *testing.T, g *fixture) {
 		s.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Ei")}
 	}))
 	require.Eventually(t, func() bool {
-		is := &appsv1beta1.BroadcastJob{}
-		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(large.Obj()), is))
-		return is.Status.Phase == appsv1beta1.BroadcastJobRunning && is.Status.Desired == 0
+		job := &appsv1beta1.BroadcastJob{}
+		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(large.Obj()), job))
+		return job.Status.Phase == appsv1beta1.BroadcastJobRunning && job.Status.Desired == 0
 	}, testenv.Long, testenv.Poll)
 }
 

@@ -5,9 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 var (
@@ -15,13 +15,13 @@ var (
 
 	finishedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: "broadcastjob", Name: "finished_total",
-		Help: "BroadcastJobs that have ended while this manager watched them, by reason: Complete, Failed or DeadlineExceeded.",
+		Help: "Number of BroadcastJobs that ended while this manager watched them, by reason: Complete, Failed or DeadlineExceeded.",
 	}, []string{metric.LabelReason})
 
 	runSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metric.Namespace, Subsystem: "broadcastjob", Name: "run_seconds",
-		Help:    "How long a BroadcastJob took from its start to its end, by reason: Complete, Failed or DeadlineExceeded.",
-		Buckets: jobend.RunBuckets(),
+		Help:    "Time from start to end of a BroadcastJob, by reason: Complete, Failed or DeadlineExceeded.",
+		Buckets: control.RunBuckets(),
 	}, []string{metric.LabelReason})
 )
 

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/nodefit"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/plan/nodefit"
 )
 
 // state is how far a pod has come. If a node has several pods, the one with the highest state counts.
@@ -53,9 +53,9 @@ func restarts(pod *corev1.Pod) int32 {
 	return n
 }
 
-// concerns reports whether a change of a node may change the plan of a job. was is nil for a new node, is for a deleted one. It is a pure
+// concerns reports whether a change of a node may change the plan of a job. before is nil for a new node, after for a deleted one. It is a pure
 // function.
-func concerns(job *appsv1beta1.BroadcastJob, was, is *corev1.Node) bool {
+func concerns(job *appsv1beta1.BroadcastJob, before, after *corev1.Node) bool {
 	if finished(job) {
 		return false
 	}
@@ -67,16 +67,16 @@ func concerns(job *appsv1beta1.BroadcastJob, was, is *corev1.Node) bool {
 		run, _ = m.Match(node)
 		return run, m.Selects(node)
 	}
-	run, selects := fit(was)
-	runs, selected := fit(is)
+	run, selects := fit(before)
+	runs, selected := fit(after)
 	return run != runs || selects != selected
 }
 
 // onNodes enqueues the jobs that a node event concerns.
 func onNodes(cache client.Reader) handler.EventHandler {
-	return ownership.OnNodes(func(ctx context.Context, was, is *corev1.Node) []ctrl.Request {
+	return ownership.OnNodes(func(ctx context.Context, before, after *corev1.Node) []ctrl.Request {
 		return ownership.RequestsFor(ctx, cache, &appsv1beta1.BroadcastJobList{}, metav1.NamespaceAll, func(job *appsv1beta1.BroadcastJob) bool {
-			return concerns(job, was, is)
+			return concerns(job, before, after)
 		})
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
 // observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
@@ -29,7 +28,7 @@ type observed struct {
 	// left out, unless the job has ended.
 	succeeded map[string]bool
 	// awaited is why new pods wait until the apiserver sends them to the pod webhook.
-	awaited podstep.Wait
+	awaited podwebhook.Wait
 }
 
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
@@ -40,7 +39,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		o.pods, err = ownership.Pods(ctx, from, o.job, Kind(), live)
 		return err
 	}
-	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.job, children, o.shown); err != nil {
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.job, children, o.tracked); err != nil {
 		return o, fmt.Errorf("read BroadcastJob: %w", err)
 	}
 	var err error
@@ -50,26 +49,24 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if o.awaited, err = r.Awaited(ctx, key); err != nil {
 		return o, err
 	}
-	return o, r.recall(ctx, key, &o)
+	return o, r.collectSucceeded(ctx, &o)
 }
 
-// planned returns the plan. Ending the job is final, and a pause stops it until a user intervenes. Such a plan is made again from the pods on
-// the apiserver, because the cache may still contain a failed pod that was deleted to retry its node.
-func (r *Reconciler) planned(ctx context.Context, o *observed, now time.Time) (planned, error) {
-	p := plan(*o, now)
+// confirm reads the pods from the apiserver if the plan ends the job, which is final, or pauses it, which stops it until a user intervenes: the
+// cache may still contain a failed pod that was deleted to retry its node. reread means that the plan has to be made again.
+func (r *Reconciler) confirm(ctx context.Context, o *observed, p planned) (reread bool, err error) {
 	if p.ending == nil && !p.pause {
-		return p, nil
+		return false, nil
 	}
-	var err error
 	if o.pods, err = ownership.Pods(ctx, r.Live, o.job, Kind(), true); err != nil {
-		return p, fmt.Errorf("read pods of BroadcastJob: %w", err)
+		return false, fmt.Errorf("read pods of BroadcastJob: %w", err)
 	}
-	return plan(*o, now), nil
+	return true, nil
 }
 
-// recall collects the nodes on which the pod has succeeded. The cache may be missing a node that exists, so the apiserver is asked before a
+// collectSucceeded collects the nodes on which the pod has succeeded. The cache may be missing a node that exists, so the apiserver is asked before a
 // node is forgotten.
-func (r *Reconciler) recall(ctx context.Context, key types.NamespacedName, o *observed) error {
+func (r *Reconciler) collectSucceeded(ctx context.Context, o *observed) error {
 	exists := make(map[string]bool, len(o.nodes))
 	for _, n := range o.nodes {
 		exists[n.Name] = true
@@ -78,7 +75,7 @@ func (r *Reconciler) recall(ctx context.Context, key types.NamespacedName, o *ob
 	for _, name := range o.job.Status.SucceededNodes {
 		o.succeeded[name] = true
 	}
-	for name := range r.memory.nodes(key, o.job.UID) {
+	for name := range r.memory.Get(o.job).succeeded {
 		o.succeeded[name] = true
 	}
 	if finished(o.job) {
@@ -94,14 +91,14 @@ func (r *Reconciler) recall(ctx context.Context, key types.NamespacedName, o *ob
 		case apierrors.IsNotFound(err):
 			delete(o.succeeded, name)
 		case err != nil:
-			return fmt.Errorf("look whether node %s is gone: %w", name, err)
+			return fmt.Errorf("check whether node %s is gone: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// shown yields all objects that expectations track. The job is one of them, because a plan made from an old status would write the status
+// tracked yields all objects that expectations track. The job is one of them, because a plan made from an old status would write the status
 // again.
-func (o *observed) shown() iter.Seq[metav1.Object] {
+func (o *observed) tracked() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) { _ = yield(o.job) && expect.Each(o.pods, yield) }
 }

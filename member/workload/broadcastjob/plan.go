@@ -11,12 +11,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/jobend"
-	"github.com/flotilla-io/flotilla/pkg/nodefit"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // reasonParallelism (Hold): as many pods are active as parallelism allows.
@@ -64,14 +63,14 @@ type ending struct {
 	event, why string
 }
 
-// finished reports whether a job has ended, which is final.
+// cleanUp reports whether a job has ended, which is final.
 func finished(job *appsv1beta1.BroadcastJob) bool {
 	p := job.Status.Phase
 	return p == appsv1beta1.BroadcastJobCompleted || p == appsv1beta1.BroadcastJobFailed
 }
 
-// never reports whether a job never completes.
-func never(job *appsv1beta1.BroadcastJob) bool {
+// neverCompletes reports whether a job never completes.
+func neverCompletes(job *appsv1beta1.BroadcastJob) bool {
 	return job.Spec.CompletionPolicy.Type == appsv1beta1.BroadcastJobNever
 }
 
@@ -81,9 +80,9 @@ func plan(o observed, now time.Time) planned {
 	p := planned{phase: job.Status.Phase, accepted: int(job.Status.AcceptedFailures), succeeded: map[string]bool{}}
 	maps.Copy(p.succeeded, o.succeeded)
 	p.Revision.Revision = &appsv1.ControllerRevision{} // The pods of a job have no revision.
-	p.read(o)
+	p.readPods(o)
 	if finished(job) {
-		p.finished(o, now)
+		p.cleanUp(o, now)
 		return p
 	}
 	slots := p.slots(o)
@@ -110,9 +109,9 @@ func plan(o observed, now time.Time) planned {
 	case p.isComplete(job):
 		p.ending = &ending{
 			condition: appsv1beta1.BroadcastJobConditionComplete, phase: appsv1beta1.BroadcastJobCompleted,
-			reason: string(appsv1beta1.BroadcastJobConditionComplete), event: ReasonJobComplete, why: p.sum("Job completed"),
+			reason: string(appsv1beta1.BroadcastJobConditionComplete), event: ReasonJobComplete, why: p.countMessage("Job completed"),
 		}
-	case p.late(job, now):
+	case p.pastDeadline(job, now):
 		p.fail(ReasonDeadlineExceeded, ReasonDeadlineExceeded, "Job was active longer than specified deadline")
 	case err == nil:
 		p.run(slots, now)
@@ -126,25 +125,25 @@ func plan(o observed, now time.Time) planned {
 
 func (p *planned) fail(reason, event, what string) {
 	p.ending = &ending{
-		condition: appsv1beta1.BroadcastJobConditionFailed, phase: appsv1beta1.BroadcastJobFailed, reason: reason, event: event, why: p.sum(what),
+		condition: appsv1beta1.BroadcastJobConditionFailed, phase: appsv1beta1.BroadcastJobFailed, reason: reason, event: event, why: p.countMessage(what),
 	}
 }
 
-func (p *planned) sum(what string) string {
+func (p *planned) countMessage(what string) string {
 	return fmt.Sprintf("%s, %d pods succeeded, %d pods failed", what, len(p.succeeded), p.failed)
 }
 
-// read reads the pods, and decides which one counts if a node has several.
-func (p *planned) read(o observed) {
+// readPods reads the pods, and decides which one counts if a node has several.
+func (p *planned) readPods(o observed) {
 	p.Pods = make([]podset.Pod, 0, len(o.pods))
 	p.states = make(map[string]state, len(o.pods))
 	p.first = make(map[string]*podset.Pod, len(o.pods))
 	for _, object := range o.pods {
-		is := stateOf(object, &o.job.Spec.FailurePolicy)
-		p.states[object.Name] = is
-		keeps := is == failed || is == succeeded
+		state := stateOf(object, &o.job.Spec.FailurePolicy)
+		p.states[object.Name] = state
+		keeps := state == failed || state == succeeded
 		p.Pods = append(p.Pods, podset.Pod{Object: object, Pod: rollout.Pod{
-			Key: object.Name, Slot: podset.Node(object), Inactive: is != active, Ended: keeps && object.DeletionTimestamp == nil,
+			Key: object.Name, Slot: podset.Node(object), Inactive: state != active, Ended: keeps && object.DeletionTimestamp == nil,
 			Rank: rollout.Rank{
 				Assigned: object.Spec.NodeName != "", Phase: object.Status.Phase, Node: object.Spec.NodeName, Created: object.CreationTimestamp.Time,
 			},
@@ -152,7 +151,7 @@ func (p *planned) read(o observed) {
 	}
 	for i := range p.Pods {
 		pod := &p.Pods[i]
-		if best := p.first[pod.Slot]; best == nil || p.before(pod, best) {
+		if best := p.first[pod.Slot]; best == nil || p.takesPrecedence(pod, best) {
 			p.first[pod.Slot] = pod
 		}
 	}
@@ -167,16 +166,16 @@ func (p *planned) read(o observed) {
 		case active, terminating:
 		}
 	}
-	for _, is := range p.states {
-		if is == active {
+	for _, state := range p.states {
+		if state == active {
 			p.active++
 		}
 	}
 }
 
-// before reports whether, of two pods for a node, a counts and not b. The pod that has come further counts, then the one that is assigned to a
-// node, then the older.
-func (p *planned) before(a, b *podset.Pod) bool {
+// takesPrecedence reports whether, of two pods for a node, a counts and not b. The pod that has come further counts, then the one that is
+// assigned to a node, then the older.
+func (p *planned) takesPrecedence(a, b *podset.Pod) bool {
 	return cmp.Or(
 		cmp.Compare(p.states[b.Key], p.states[a.Key]), rollout.FalseFirst(b.Rank.Assigned, a.Rank.Assigned),
 		a.Rank.Created.Compare(b.Rank.Created), cmp.Compare(a.Key, b.Key),
@@ -193,18 +192,18 @@ func (p *planned) slots(o observed) []rollout.Slot {
 	for _, node := range o.nodes {
 		known[node.Name] = true
 		first := p.first[node.Name]
-		is := terminating
+		state := terminating
 		if first != nil {
-			is = p.states[first.Key]
+			state = p.states[first.Key]
 		}
 		run, _ := m.Match(node)
 		switch {
-		case p.succeeded[node.Name] && is != succeeded:
+		case p.succeeded[node.Name] && state != succeeded:
 			p.desired++ // Its pod is gone. Another pod from a late write is in no slot.
 			continue
-		case is == failed, is == succeeded, run, is == active && first.Rank.Assigned && m.Selects(node):
+		case state == failed, state == succeeded, run, state == active && first.Rank.Assigned && m.Selects(node):
 			p.desired++
-			p.open = p.open || is < failed
+			p.open = p.open || state < failed
 			wanted[node.Name] = true
 			slots = append(slots, rollout.Slot{Key: node.Name})
 		}
@@ -231,16 +230,16 @@ func (p *planned) slots(o observed) []rollout.Slot {
 
 // isComplete reports whether the pods of all desired nodes have ended.
 func (p *planned) isComplete(job *appsv1beta1.BroadcastJob) bool {
-	return !never(job) && p.desired > 0 && p.active == 0 && !p.open
+	return !neverCompletes(job) && p.desired > 0 && p.active == 0 && !p.open
 }
 
-// late reports whether the deadline of a job has passed.
-func (p *planned) late(job *appsv1beta1.BroadcastJob, now time.Time) bool {
-	if never(job) {
+// pastDeadline reports whether the deadline of a job has passed.
+func (p *planned) pastDeadline(job *appsv1beta1.BroadcastJob, now time.Time) bool {
+	if neverCompletes(job) {
 		return false
 	}
-	due, in := jobend.Due(job.Status.StartTime, job.Spec.CompletionPolicy.ActiveDeadlineSeconds, now)
-	p.Recheck = report.Sooner(p.Recheck, in)
+	due, in := timing.Passed(job.Status.StartTime, job.Spec.CompletionPolicy.ActiveDeadlineSeconds, now)
+	p.Recheck = timing.Sooner(p.Recheck, in)
 	return due
 }
 
@@ -254,30 +253,32 @@ func (p *planned) run(slots []rollout.Slot, now time.Time) {
 		switch s := &p.Steps[i]; {
 		case s.Pod == nil:
 		case slices.Contains(p.duplicates, s.Pod.Key):
-			s.Why = fmt.Sprintf("node %s has another pod", podset.Node(s.Pod.Object))
+			s.Why = fmt.Sprintf("node %s already has a pod", podset.Node(s.Pod.Object))
 		default:
-			s.Why = fmt.Sprintf("node %s does not fit", s.Pod.Slot)
+			s.Why = fmt.Sprintf("node %s isn't eligible", s.Pod.Slot)
 		}
 	}
 	for i := range p.Holds {
 		if h := &p.Holds[i]; h.Reason == rollout.ReasonScaleLimit {
-			h.Reason, h.Why = reasonParallelism, fmt.Sprintf("%d nodes wait: parallelism lets %d pods be active", h.Pods, p.limit)
+			h.Reason, h.Why = reasonParallelism, fmt.Sprintf("%d node(s) waiting: parallelism allows at most %d active pod(s)", h.Pods, p.limit)
 		}
 	}
 }
 
-// finished deletes what still runs for a job that has ended, and the job itself after its TTL.
-func (p *planned) finished(o observed, now time.Time) {
+// cleanUp deletes what still runs for a job that has ended, and the job itself after its TTL.
+func (p *planned) cleanUp(o observed, now time.Time) {
 	for i := range p.Pods {
 		pod := &p.Pods[i]
 		if pod.Object.DeletionTimestamp == nil && !podpatch.Ended(pod.Object) {
-			p.Steps = append(p.Steps, podset.Step{Kind: rollout.StepDelete, Pod: pod, Reason: rollout.ReasonScaleIn, Why: "the job has ended"})
+			p.Steps = append(p.Steps, podset.Step{
+				Step: rollout.Step{Kind: rollout.StepDelete, Reason: rollout.ReasonScaleIn, Why: "the job has ended"}, Pod: pod,
+			})
 		}
 	}
 	slices.SortFunc(p.Steps, func(a, b podset.Step) int { return cmp.Compare(a.Pod.Key, b.Pod.Key) })
-	if never(o.job) {
+	if neverCompletes(o.job) {
 		return
 	}
-	due, in := jobend.Due(o.job.Status.CompletionTime, o.job.Spec.CompletionPolicy.TTLSecondsAfterFinished, now)
+	due, in := timing.Passed(o.job.Status.CompletionTime, o.job.Spec.CompletionPolicy.TTLSecondsAfterFinished, now)
 	p.Recheck, p.remove = in, due && len(p.Steps) == 0
 }

@@ -75,8 +75,8 @@ func summary(p planned) string {
 	if p.ending != nil {
 		out = append(out, p.ending.reason)
 	}
-	for what, is := range map[string]bool{"pause": p.pause, "remove": p.remove, "crowded": p.crowded, "resumes": p.resumes} {
-		if is {
+	for what, set := range map[string]bool{"pause": p.pause, "remove": p.remove, "crowded": p.crowded, "resumes": p.resumes} {
+		if set {
 			out = append(out, what)
 		}
 	}
@@ -113,21 +113,21 @@ func TestPlan(t *testing.T) {
 		{name: "parallelism", job: scan().Parallelism("2"), nodes: three, want: "+a, +b, Parallelism 1, running 3/0/0/0"},
 		{name: "parallelism of 0 creates nothing", job: scan().Parallelism("0"), nodes: three, want: "Parallelism 3, running 3/0/0/0"},
 		{name: "a percentage is rounded up", job: scan().Parallelism("34%"), nodes: three, want: "+a, +b, Parallelism 1, running 3/0/0/0"},
-		{name: "nil is all", job: spec(func(s *appsv1beta1.BroadcastJobSpec) { s.Parallelism = nil }), nodes: three, want: "+a, +b, +c, running 3/0/0/0"},
+		{name: "unset parallelism means all nodes", job: spec(func(s *appsv1beta1.BroadcastJobSpec) { s.Parallelism = nil }), nodes: three, want: "+a, +b, +c, running 3/0/0/0"},
 		{
-			name: "what can't be read creates nothing", job: scan().Parallelism("half"), nodes: three,
-			want: `running 3/0/0/0, spec.parallelism: resolve "half" of 3 pods: invalid value for IntOrString: invalid type: string is not a percentage`,
+			name: "an invalid parallelism creates nothing", job: scan().Parallelism("half"), nodes: three,
+			want: `running 3/0/0/0, spec.parallelism: resolve "half" of 3 pod(s): invalid value for IntOrString: invalid type: string is not a percentage`,
 		},
 		{
-			name: "a terminating pod counts for parallelism, and not as active", job: scan().Parallelism("1"), nodes: three,
+			name: "a terminating pod counts for parallelism, but not as active", job: scan().Parallelism("1"), nodes: three,
 			pods: []*corev1.Pod{on("a", corev1.PodRunning, deleted)}, want: "Parallelism 2, running 3/0/0/0",
 		},
 		{
-			name: "a pod on a node that is not known is left alone, and counts", job: scan().Parallelism("1"), nodes: three,
+			name: "a pod on an unknown node is left alone, and counts", job: scan().Parallelism("1"), nodes: three,
 			pods: []*corev1.Pod{on("z", corev1.PodRunning)}, want: "Parallelism 3, running 3/1/0/0",
 		},
 		{
-			name: "more are active than allowed", job: scan().Parallelism("1"), nodes: three,
+			name: "more pods are active than allowed", job: scan().Parallelism("1"), nodes: three,
 			pods: []*corev1.Pod{on("a", corev1.PodRunning), on("b", corev1.PodRunning)}, want: "Parallelism 1, running 3/2/0/0, crowded",
 		},
 		{name: "a taint keeps pods away", job: scan(), nodes: []*corev1.Node{
@@ -135,37 +135,37 @@ func TestPlan(t *testing.T) {
 			tainted("c", corev1.TaintEffectNoExecute), tainted("d", corev1.TaintEffectPreferNoSchedule),
 		}, want: "+a, +d, running 2/0/0/0"},
 		{
-			name: "a pod that runs stays on a tainted node, one that is pending does not", job: scan(),
+			name: "a running pod stays on a tainted node, a pending one does not", job: scan(),
 			nodes: []*corev1.Node{tainted("a", corev1.TaintEffectNoSchedule), tainted("b", corev1.TaintEffectNoExecute), tainted("c", corev1.TaintEffectNoSchedule)},
 			pods:  []*corev1.Pod{on("a", corev1.PodRunning), on("b", corev1.PodRunning), on("c", corev1.PodPending, named("late"))},
 			want:  "-late, running 2/3/0/0",
 		},
-		{name: "a node that is too small is none", job: needs("2Gi"), nodes: []*corev1.Node{sized("a", "1Gi"), sized("b", "2Gi"), sim.Node("c")}, want: "+b, running 1/0/0/0"},
-		{name: "a virtual node is one", job: scan(), nodes: []*corev1.Node{sim.Node("v", "type", "virtual-kubelet")}, want: "+v, running 1/0/0/0"},
-		{name: "one node by name", job: spec(func(s *appsv1beta1.BroadcastJobSpec) { s.Template.Spec.NodeName = "b" }), nodes: three, want: "+b, running 1/0/0/0"},
-		{name: "a pod on a node that does not fit any more is deleted", job: spec(func(s *appsv1beta1.BroadcastJobSpec) {
+		{name: "a node that is too small gets no pod", job: needs("2Gi"), nodes: []*corev1.Node{sized("a", "1Gi"), sized("b", "2Gi"), sim.Node("c")}, want: "+b, running 1/0/0/0"},
+		{name: "a virtual node gets a pod", job: scan(), nodes: []*corev1.Node{sim.Node("v", "type", "virtual-kubelet")}, want: "+v, running 1/0/0/0"},
+		{name: "a template with a nodeName runs on that node", job: spec(func(s *appsv1beta1.BroadcastJobSpec) { s.Template.Spec.NodeName = "b" }), nodes: three, want: "+b, running 1/0/0/0"},
+		{name: "a running pod on a node that no longer fits is deleted", job: spec(func(s *appsv1beta1.BroadcastJobSpec) {
 			s.Template.Spec.NodeSelector = map[string]string{"x": "y"}
 		}), nodes: three, pods: []*corev1.Pod{on("a", corev1.PodRunning, named("unfit")), on("b", corev1.PodSucceeded)}, want: "-unfit, running 1/1/1/0"},
 		{
-			name: "all have ended", job: scan(), nodes: three,
+			name: "all pods have ended", job: scan(), nodes: three,
 			pods: []*corev1.Pod{on("a", corev1.PodSucceeded), on("b", corev1.PodSucceeded), on("c", corev1.PodSucceeded)}, want: "completed 3/0/3/0, Complete",
 		},
 		{
-			name: "also one on a node that is gone", job: scan(), nodes: three[:1],
+			name: "a succeeded pod on a deleted node counts", job: scan(), nodes: three[:1],
 			pods: []*corev1.Pod{on("z", corev1.PodSucceeded), on("a", corev1.PodSucceeded)}, want: "completed 1/0/2/0, Complete",
 		},
 		{
-			name: "a pod that succeeded and is being deleted counts", job: scan(), nodes: three[:1],
+			name: "a succeeded pod that is being deleted counts", job: scan(), nodes: three[:1],
 			pods: []*corev1.Pod{on("a", corev1.PodSucceeded, deleted)}, want: "completed 1/0/1/0, Complete",
 		},
 		{name: "a pod that was deleted after it succeeded is not run again", job: scan(), nodes: three, ran: []string{"a"}, want: "+b, +c, running 3/0/1/0"},
 		{
-			name: "nor beside another pod", job: scan(), nodes: three[:1], ran: []string{"a"},
+			name: "a pod on a node that has succeeded is deleted", job: scan(), nodes: three[:1], ran: []string{"a"},
 			pods: []*corev1.Pod{on("a", corev1.PodRunning, named("late"))}, want: "-late, running 1/1/1/0",
 		},
 		{name: "Never goes on", job: scan().Never(), nodes: three[:1], pods: []*corev1.Pod{on("a", corev1.PodSucceeded)}, want: "running 1/0/1/0"},
 		{name: "FailFast", job: scan(), nodes: three, pods: []*corev1.Pod{on("a", corev1.PodFailed), on("b", corev1.PodRunning)}, want: "failed 3/1/0/1, Failed"},
-		{name: "no policy is FailFast", job: scan().OnFailure(""), nodes: three[:1], pods: []*corev1.Pod{on("a", corev1.PodFailed)}, want: "failed 1/0/0/1, Failed"},
+		{name: "FailFast is the default", job: scan().OnFailure(""), nodes: three[:1], pods: []*corev1.Pod{on("a", corev1.PodFailed)}, want: "failed 1/0/0/1, Failed"},
 		{
 			name: "Continue", job: scan().OnFailure(appsv1beta1.BroadcastJobContinue), nodes: three,
 			pods: []*corev1.Pod{on("a", corev1.PodFailed), on("b", corev1.PodRunning)}, want: "+c, running 3/1/0/1",
@@ -175,7 +175,7 @@ func TestPlan(t *testing.T) {
 			pods: []*corev1.Pod{on("a", corev1.PodFailed), on("b", corev1.PodSucceeded)}, want: "completed 2/0/1/1, Complete",
 		},
 		{
-			name: "a pod that is being deleted has not failed", job: scan(), nodes: three[:1],
+			name: "a failed pod that is being deleted doesn't count as failed", job: scan(), nodes: three[:1],
 			pods: []*corev1.Pod{on("a", corev1.PodFailed, deleted)}, want: "running 1/0/0/0",
 		},
 		{name: "Pause", job: scan().OnFailure(appsv1beta1.BroadcastJobPause), nodes: three, pods: []*corev1.Pod{on("a", corev1.PodFailed)}, want: "paused 3/0/0/1, pause"},
@@ -184,20 +184,20 @@ func TestPlan(t *testing.T) {
 			job: scan().OnFailure(appsv1beta1.BroadcastJobPause).Status(pausedStatus),
 		},
 		{
-			name: "restarts beyond the limit, of all containers, are a failure", nodes: three[:1], pods: []*corev1.Pod{on("a", corev1.PodRunning, restarted(1, 2))},
+			name: "restarts of all containers beyond the limit are a failure", nodes: three[:1], pods: []*corev1.Pod{on("a", corev1.PodRunning, restarted(1, 2))},
 			job: spec(func(s *appsv1beta1.BroadcastJobSpec) { s.FailurePolicy.RestartLimit = 2 }), want: "failed 1/0/0/1, Failed",
 		},
 		{
-			name: "restarts within the limit are none", nodes: three[:1], pods: []*corev1.Pod{on("a", corev1.PodRunning, restarted(1, 1))},
+			name: "restarts within the limit are not a failure", nodes: three[:1], pods: []*corev1.Pod{on("a", corev1.PodRunning, restarted(1, 1))},
 			job: spec(func(s *appsv1beta1.BroadcastJobSpec) { s.FailurePolicy.RestartLimit = 2 }), want: "running 1/1/0/0",
 		},
 		{name: "paused", job: spec(func(s *appsv1beta1.BroadcastJobSpec) { s.Paused = true }), nodes: three, pods: []*corev1.Pod{on("a", corev1.PodFailed)}, want: "paused 3/0/0/1"},
 		{
-			name: "of two pods for a node the one that has begun stays", job: scan(), nodes: three[:1],
+			name: "of two pods for a node, the running one stays", job: scan(), nodes: three[:1],
 			pods: []*corev1.Pod{on("a", corev1.PodPending, named("second")), on("a", corev1.PodRunning, named("first"))}, want: "-second, running 1/2/0/0",
 		},
 		{
-			name: "of two pods for a node the one that has ended stays", job: scan(), nodes: three[:1],
+			name: "of two pods for a node, the succeeded one stays", job: scan(), nodes: three[:1],
 			pods: []*corev1.Pod{on("a", corev1.PodRunning, named("second")), on("a", corev1.PodSucceeded, named("first"))}, want: "-second, running 1/1/1/0",
 		},
 		{
@@ -205,11 +205,11 @@ func TestPlan(t *testing.T) {
 			job: spec(func(s *appsv1beta1.BroadcastJobSpec) { s.CompletionPolicy.ActiveDeadlineSeconds = new(int64(60)) }).Status(running),
 		},
 		{
-			name: "no deadline if it is complete", nodes: three[:1], pods: []*corev1.Pod{on("a", corev1.PodSucceeded)}, want: "completed 1/0/1/0, Complete",
+			name: "no deadline for a complete job", nodes: three[:1], pods: []*corev1.Pod{on("a", corev1.PodSucceeded)}, want: "completed 1/0/1/0, Complete",
 			job: spec(func(s *appsv1beta1.BroadcastJobSpec) { s.CompletionPolicy.ActiveDeadlineSeconds = new(int64(60)) }).Status(running),
 		},
 		{
-			name: "what runs after the end is deleted", nodes: three, job: scan().Status(done), want: "-late, failed 0/1/0/1",
+			name: "pods that run after the end are deleted", nodes: three, job: scan().Status(done), want: "-late, failed 0/1/0/1",
 			pods: []*corev1.Pod{on("a", corev1.PodFailed), on("b", corev1.PodRunning, named("late")), on("c", corev1.PodRunning, deleted)},
 		},
 		{
@@ -235,7 +235,7 @@ func TestPlan(t *testing.T) {
 				o.nodes[i] = o.nodes[i].DeepCopy()
 				Registration().Fields.StripNode(o.nodes[i])
 			}
-			require.Equal(t, summary(plan(whole, noon)), summary(plan(o, noon)), "from what the cache keeps")
+			require.Equal(t, summary(plan(whole, noon)), summary(plan(o, noon)), "the plan is the same from what the cache keeps")
 		})
 	}
 }
@@ -250,7 +250,7 @@ func TestPodsAreNamedByTheirNode(t *testing.T) {
 	require.NotContains(t, job.Spec.Template.Labels, "broadcastjob-name", "the template is not changed")
 	other := job.DeepCopy()
 	other.UID = "uid-later"
-	require.NotEqual(t, a.Name, newPod(other, "a").Name, "a former job of the name is in nobody's way")
+	require.NotEqual(t, a.Name, newPod(other, "a").Name, "a previous job of the same name doesn't matter")
 }
 
 func TestConcerns(t *testing.T) {

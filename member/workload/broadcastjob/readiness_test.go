@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -28,13 +28,13 @@ func TestKstatusTellsHowFarAJobIs(t *testing.T) {
 	}{
 		{"pods run", once, planned{desired: 2, active: 2}, kstatus.InProgressStatus},
 		{"pods are still to be created", once, planned{desired: 2}, kstatus.InProgressStatus},
-		{"it is paused", once, planned{desired: 2, phase: appsv1beta1.BroadcastJobPaused}, kstatus.InProgressStatus},
-		{"it is complete", once, ends(appsv1beta1.BroadcastJobConditionComplete), kstatus.CurrentStatus},
-		{"it has failed", once, ends(appsv1beta1.BroadcastJobConditionFailed), kstatus.FailedStatus},
-		{"its spec is invalid", once, invalid, kstatus.FailedStatus},
-		{"one that goes on for ever waits for a node", always, planned{desired: 3, succeeded: both}, kstatus.InProgressStatus},
-		{"one that goes on for ever has all nodes", always, planned{desired: 2, succeeded: both}, kstatus.CurrentStatus},
-		{"one that goes on for ever has a failed pod", always, planned{desired: 3, succeeded: both, failed: 1}, kstatus.FailedStatus},
+		{"the job is paused", once, planned{desired: 2, phase: appsv1beta1.BroadcastJobPaused}, kstatus.InProgressStatus},
+		{"the job is complete", once, ends(appsv1beta1.BroadcastJobConditionComplete), kstatus.CurrentStatus},
+		{"the job has failed", once, ends(appsv1beta1.BroadcastJobConditionFailed), kstatus.FailedStatus},
+		{"the spec is invalid", once, invalid, kstatus.FailedStatus},
+		{"a job that never ends waits for a node", always, planned{desired: 3, succeeded: both}, kstatus.InProgressStatus},
+		{"a job that never ends has run on all nodes", always, planned{desired: 2, succeeded: both}, kstatus.CurrentStatus},
+		{"a job that never ends has a failed pod", always, planned{desired: 3, succeeded: both, failed: 1}, kstatus.FailedStatus},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -19,14 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/nodefit"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/plan/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -34,7 +34,7 @@ import (
 // reconciler returns a Reconciler with these clients.
 func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, events *testkit.Events) *Reconciler {
 	return &Reconciler{Controller: &podcontrol.Controller{
-		Client: c, Live: live, Clock: clk, Expect: expect.New("Test", clk, 0), Events: events, Parallel: 1,
+		Controller: controltest.New(c, live, clk, events),
 	}}
 }
 
@@ -56,16 +56,16 @@ func simulated(tb testing.TB) sim.Kind {
 		For:  &appsv1beta1.BroadcastJob{},
 		Owns: []client.Object{&corev1.Pod{}},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.Node{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				before, _ := was.(*corev1.Node)
-				after, _ := is.(*corev1.Node)
+			&corev1.Node{}: func(w *sim.World, old, updated client.Object) []reconcile.Request {
+				before, _ := old.(*corev1.Node)
+				after, _ := updated.(*corev1.Node)
 				if job := cachedJob(w); job != nil && concerns(job, before, after) {
 					return []reconcile.Request{{NamespacedName: key}}
 				}
 				return nil
 			},
 		},
-		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{Ends: ends}, sim.Collector{}, sim.PodCollector{}},
+		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{Ends: podEnds}, sim.Collector{}, sim.PodCollector{}},
 		Rules:    rules(),
 		Summary:  end,
 		Describe: describe,
@@ -78,9 +78,9 @@ func rules() []sim.Rule {
 		sim.DeletesByUID(),
 		sim.OwnOnly(owned),
 		{Name: "no node runs a pod twice", Write: onlyOnce},
-		{Name: "no pod is created for a node that does not fit, nor for a job that is paused or has ended", Write: onlyWanted},
+		{Name: "no pod is created for a node that does not fit, or for a job that is paused or has ended", Write: onlyWanted},
 		{Name: "only pods that are not wanted are deleted", Write: onlyUnwanted},
-		{Name: "an end is final", Write: final},
+		{Name: "an end is final", Write: endIsFinal},
 		sim.AtMost("parallelism holds", func(w *sim.World, p *corev1.Pod) bool { return owned(w, p) && !podpatch.Ended(p) && !overLimit(w, p) }, parallelism),
 	}
 }
@@ -124,14 +124,14 @@ func onlyOnce(w *sim.World, c sim.Change) error {
 		}
 	}
 	if job := current(w); !c.Late && job != nil && slices.Contains(job.Status.SucceededNodes, podset.Node(made)) &&
-		sim.Find[*corev1.Node](w, client.ObjectKey{Name: podset.Node(made)}) != nil && !left(w, podset.Node(made)) {
+		sim.Find[*corev1.Node](w, client.ObjectKey{Name: podset.Node(made)}) != nil && !hasLeft(w, podset.Node(made)) {
 		return fmt.Errorf("%s: node %s has succeeded", c.Request, podset.Node(made))
 	}
 	return nil
 }
 
-// left reports whether a node has left in this story. A node with the same name is then a different node.
-func left(w *sim.World, name string) bool {
+// hasLeft reports whether a node has left in this story. A node with the same name is then a different node.
+func hasLeft(w *sim.World, name string) bool {
 	return slices.ContainsFunc(w.Changes(), func(c sim.Change) bool {
 		n, ok := c.Before.(*corev1.Node)
 		return ok && c.Verb == sim.Delete && n.Name == name
@@ -180,12 +180,12 @@ func onlyUnwanted(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// final: a job that has ended does not start again.
-func final(_ *sim.World, c sim.Change) error {
-	was, ok := c.Before.(*appsv1beta1.BroadcastJob)
-	is, same := c.After.(*appsv1beta1.BroadcastJob)
-	if ok && same && is != nil && finished(was) && was.Status.Phase != is.Status.Phase {
-		return fmt.Errorf("%s: %s after %s", c.Request, is.Status.Phase, was.Status.Phase)
+// endIsFinal: a job that has ended does not start again.
+func endIsFinal(_ *sim.World, c sim.Change) error {
+	before, ok := c.Before.(*appsv1beta1.BroadcastJob)
+	after, same := c.After.(*appsv1beta1.BroadcastJob)
+	if ok && same && after != nil && finished(before) && before.Status.Phase != after.Status.Phase {
+		return fmt.Errorf("%s: %s after %s", c.Request, after.Status.Phase, before.Status.Phase)
 	}
 	return nil
 }

@@ -11,16 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile changed is
 // counted by the next one. The function is pure.
 func status(o observed, p planned, a applied, crowded bool, now time.Time) (appsv1beta1.BroadcastJobStatus, []event.Event) {
-	was := &o.job.Status
-	s := *was.DeepCopy()
+	old := &o.job.Status
+	s := *old.DeepCopy()
 	s.Active = int32(p.active) //nolint:gosec // No cluster has so many pods.
 	s.SucceededNodes = slices.Sorted(maps.Keys(p.succeeded))
 	events := a.Events(&p.Plan, false, nil, nil)
@@ -40,11 +40,11 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 	if s.StartTime == nil {
 		s.StartTime = &metav1.Time{Time: now}
 	}
-	if s.Failed > was.Failed {
-		events = append(events, event.Warning(ReasonFailedPod, actionRun, "%d pods have failed: %s", s.Failed, event.Names(p.failures())))
+	if s.Failed > old.Failed {
+		events = append(events, event.Warning(ReasonFailedPod, actionRun, "%d pod(s) failed: %s", s.Failed, event.Names(p.failures())))
 	}
 	if n := p.removed(a); len(n) > 0 {
-		events = append(events, event.Warning(ReasonDuplicatePod, podcontrol.ActionScaleIn, "deleted %d pods for nodes that have another one: %s",
+		events = append(events, event.Warning(ReasonDuplicatePod, podcontrol.ActionScaleIn, "deleted %d pod(s) on nodes that already have one: %s",
 			len(n), event.Names(n)))
 	}
 	switch {
@@ -56,22 +56,22 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 			Type: p.ending.condition, Status: corev1.ConditionTrue, LastProbeTime: metav1.Time{Time: now}, LastTransitionTime: metav1.Time{Time: now},
 			Reason: p.ending.reason, Message: p.ending.why,
 		})
-		of := event.Normal
+		newEvent := event.Normal
 		if p.ending.condition == appsv1beta1.BroadcastJobConditionFailed {
-			of = event.Warning
+			newEvent = event.Warning
 		}
-		events = append(events, of(p.ending.event, actionRun, "%s", p.ending.why))
+		events = append(events, newEvent(p.ending.event, actionRun, "%s", p.ending.why))
 	case p.pause:
 		events = append(events, event.Warning(ReasonPaused, actionRun, "%s",
-			fmt.Sprintf("%d pods have failed: set spec.paused to false to continue", s.Failed)))
-	case s.Phase == appsv1beta1.BroadcastJobPaused && was.Phase != s.Phase:
+			fmt.Sprintf("%d pod(s) failed: set spec.paused to false to continue", s.Failed)))
+	case s.Phase == appsv1beta1.BroadcastJobPaused && old.Phase != s.Phase:
 		events = append(events, event.Normal(ReasonPaused, actionRun, "%s", "no more pods are created"))
 	case p.resumes:
 		events = append(events, event.Normal(ReasonContinue, actionRun, "%s", "pods are created again"))
 	}
 	if crowded {
 		events = append(events, event.Warning(ReasonTooManyActivePods, podcontrol.ActionScaleOut,
-			"%d pods are active, and parallelism is %d: no pod is created until enough have ended", p.active, p.limit))
+			"%d pod(s) active, but parallelism is %d: no pod will be created until enough have ended", p.active, p.limit))
 	}
 	s.Conditions = report.PutReadiness(s.Conditions, conditionForm(), readiness(o.job, &p), now)
 	return s, events
@@ -87,16 +87,16 @@ func readiness(job *appsv1beta1.BroadcastJob, p *planned) report.Readiness {
 	case p.ending != nil:
 		return report.Ready(p.ending.why)
 	case p.phase == appsv1beta1.BroadcastJobPaused:
-		return report.Reconciling(report.ReasonPaused, "no pods are created until the job isn't paused any more")
-	case never(job) && p.failed > 0:
-		return report.Stalled(report.Failure{Reason: ReasonFailedPod, Message: "pods have failed, and are not run again"})
-	case never(job) && len(p.succeeded) >= p.desired && p.active == 0:
-		return report.Ready("the pods of all nodes have succeeded; new nodes get one")
+		return report.Reconciling(report.ReasonPaused, "no pods will be created while the job is paused")
+	case neverCompletes(job) && p.failed > 0:
+		return report.Stalled(report.Failure{Reason: ReasonFailedPod, Message: "pods failed and won't be run again"})
+	case neverCompletes(job) && len(p.succeeded) >= p.desired && p.active == 0:
+		return report.Ready("the pods on all nodes have succeeded; new nodes get one")
 	}
 	if r, ok := podcontrol.Unsent(&p.Plan); ok {
 		return r
 	}
-	return report.Reconciling(report.ReasonProgressing, "pods run, or are still to be created")
+	return report.Reconciling(report.ReasonProgressing, "pods are running or yet to be created")
 }
 
 // ended returns the readiness of a job that has ended.
@@ -128,8 +128,8 @@ func conditionForm() report.Form[appsv1beta1.BroadcastJobCondition] {
 // failures returns the names of pods that have failed.
 func (p *planned) failures() []string {
 	var out []string
-	for name, is := range p.states {
-		if is == failed {
+	for name, state := range p.states {
+		if state == failed {
 			out = append(out, name)
 		}
 	}
@@ -151,8 +151,8 @@ func (p *planned) removed(a applied) []string {
 	return out
 }
 
-// countsOnly reports whether s differs from was only in counts of pods that are running or have succeeded. Such a status may be written later.
-func countsOnly(was, s appsv1beta1.BroadcastJobStatus) bool {
-	s.Desired, s.Active, s.Succeeded, s.SucceededNodes = was.Desired, was.Active, was.Succeeded, was.SucceededNodes
-	return apiequality.Semantic.DeepEqual(was, s)
+// countsOnly reports whether s differs from old only in counts of pods that are running or have succeeded. Such a status may be written later.
+func countsOnly(old, s appsv1beta1.BroadcastJobStatus) bool {
+	s.Desired, s.Active, s.Succeeded, s.SucceededNodes = old.Desired, old.Active, old.Succeeded, old.SucceededNodes
+	return apiequality.Semantic.DeepEqual(old, s)
 }

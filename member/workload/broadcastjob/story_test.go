@@ -15,8 +15,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -40,8 +40,8 @@ func with(b *testkit.BroadcastJobBuilder, annotations ...string) *testkit.Broadc
 	return b
 }
 
-// ends returns how pods end, see sim.Kubelet.
-func ends(w *sim.World, pod *corev1.Pod) corev1.PodPhase {
+// podEnds returns how pods end, see sim.Kubelet.
+func podEnds(w *sim.World, pod *corev1.Pod) corev1.PodPhase {
 	job := current(w)
 	on := func(annotation string) bool {
 		return job != nil && slices.Contains(strings.Split(job.Annotations[annotation], ","), pod.Spec.NodeName)
@@ -91,26 +91,26 @@ func stories() []sim.Scenario {
 			s.CompletionPolicy.TTLSecondsAfterFinished = new(int32(3))
 		})),
 		story("nodes come and go", with(scan().Parallelism("1"), hangsOn, "n2"),
-			sim.AddNode(nil, "n5", "tier", "b"), sim.RemoveNode(nil, "n2"), sim.AddNode(over, "n6", "tier", "b")),
+			sim.AddNode(nil, "n5", "tier", "b"), sim.RemoveNode(nil, "n2"), sim.AddNode(hasEnded, "n6", "tier", "b")),
 		story("never complete", scan().Never(),
 			sim.AddNode(nil, "n5", "tier", "b"), deletePod("n1", recorded("n1")),
-			sim.RemoveNode(recorded("n3"), "n3"), sim.AddNode(forgotten("n3"), "n3", "tier", "b")),
+			sim.RemoveNode(recorded("n3"), "n3"), sim.AddNode(notRecorded("n3"), "n3", "tier", "b")),
 		story("a node is cordoned and drained", with(scan().Parallelism("2"), hangsOn, "n1"),
 			sim.CordonNode(runsOn("n1"), "n1"), annotate("it ends", nil, hangsOn)),
-		story("nodes do not fit any more", with(scan().Never().Spec(func(s *appsv1beta1.BroadcastJobSpec) {
+		story("nodes no longer fit", with(scan().Never().Spec(func(s *appsv1beta1.BroadcastJobSpec) {
 			s.Template.Spec.NodeSelector = map[string]string{"tier": "a"}
 		}), hangsOn, "n1"), sim.LabelNode(nil, "n1", "tier", "b"), sim.LabelNode(nil, "n3", "tier", "a")),
 		story("parallelism is lowered", with(scan(), hangsOn, "n1,n2,n3"),
 			spec("one at a time", func(s *appsv1beta1.BroadcastJobSpec) { s.Parallelism = new(intstr.FromInt32(1)) }),
 			sim.AddNode(nil, "n5"), annotate("they end", nil, hangsOn)),
 		story("a running pod that is deleted is run again", with(scan(), hangsOn, "n2"), deletePod("n2", nil), annotate("it ends", nil, hangsOn)),
-		surplus(), underWay(),
+		surplus(), startedByOpenKruise(),
 	}
 }
 
 // surplus is about a job that has two pods for one node, as OpenKruise may leave them.
 func surplus() sim.Scenario {
-	one := func(w *sim.World) bool {
+	onePod := func(w *sim.World) bool {
 		n := 0
 		for _, pod := range sim.All[*corev1.Pod](w) {
 			if pod.Spec.NodeName == "n1" {
@@ -119,24 +119,24 @@ func surplus() sim.Scenario {
 		}
 		return n == 1
 	}
-	s := story("surplus pods are removed", with(scan(), hangsOn, "n1,n2"), annotate("they end", one, hangsOn))
-	s.Objects = append(s.Objects, theirs("scan-aaaaa", "n1"), theirs("scan-bbbbb", "n1"))
+	s := story("surplus pods are removed", with(scan(), hangsOn, "n1,n2"), annotate("they end", onePod, hangsOn))
+	s.Objects = append(s.Objects, openKruisePod("scan-aaaaa", "n1"), openKruisePod("scan-bbbbb", "n1"))
 	return s
 }
 
-// underWay is about a job that OpenKruise has started.
-func underWay() sim.Scenario {
+// startedByOpenKruise is about a job that OpenKruise has started.
+func startedByOpenKruise() sim.Scenario {
 	s := story("a run of OpenKruise is continued", scan().Parallelism("1").Status(appsv1beta1.BroadcastJobStatus{
 		Phase: appsv1beta1.BroadcastJobRunning, Desired: 3, Succeeded: 1, Active: 1, StartTime: &metav1.Time{Time: time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)},
 	}))
-	done, runs := theirs("scan-aaaaa", "n1"), theirs("scan-bbbbb", "n2")
+	done, runs := openKruisePod("scan-aaaaa", "n1"), openKruisePod("scan-bbbbb", "n2")
 	done.Status.Phase, runs.Status.Phase = corev1.PodSucceeded, corev1.PodRunning
 	s.Objects = append(s.Objects, done, runs)
 	return s
 }
 
-// theirs is a pod that OpenKruise has created for a job.
-func theirs(name, node string) *corev1.Pod {
+// openKruisePod is a pod that OpenKruise has created for a job.
+func openKruisePod(name, node string) *corev1.Pod {
 	job := scan().Obj()
 	job.UID = sim.FirstUID()
 	pod := newPod(job, node)
@@ -174,8 +174,8 @@ func recorded(node string) func(*sim.World) bool {
 	}
 }
 
-// forgotten reports, for sim.Edit.When, whether the status no longer says that a node has succeeded.
-func forgotten(node string) func(*sim.World) bool {
+// notRecorded reports, for sim.Edit.When, whether the status no longer says that a node has succeeded.
+func notRecorded(node string) func(*sim.World) bool {
 	return func(w *sim.World) bool { return !recorded(node)(w) }
 }
 
@@ -186,8 +186,8 @@ func runsOn(node string) func(*sim.World) bool {
 	}
 }
 
-// over reports, for sim.Edit.When, whether the job has ended.
-func over(w *sim.World) bool { return current(w) != nil && finished(current(w)) }
+// hasEnded reports, for sim.Edit.When, whether the job has ended.
+func hasEnded(w *sim.World) bool { return current(w) != nil && finished(current(w)) }
 
 // deletePod deletes the pods of a node as a user would.
 func deletePod(node string, when func(*sim.World) bool) sim.Edit {

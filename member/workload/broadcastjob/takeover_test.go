@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -64,5 +64,5 @@ func TestARunOfOpenKruiseGoesOn(t *testing.T) {
 	o.pods[0].Status.Phase = corev1.PodSucceeded
 	p = plan(o, o.job.Status.StartTime.Add(time.Second))
 	require.Len(t, p.Of(rollout.StepCreate), 2)
-	require.NotContains(t, []string{p.Steps[0].Slot, p.Steps[1].Slot}, "kwok-2", "it has run there")
+	require.NotContains(t, []string{p.Steps[0].Slot, p.Steps[1].Slot}, "kwok-2", "the node's pod has succeeded")
 }

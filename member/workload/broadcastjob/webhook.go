@@ -15,7 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
@@ -92,17 +92,17 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, job *appsv1beta1.Broa
 	if apiequality.Semantic.DeepEqual(old.Spec, job.Spec) {
 		return news, nil // Metadata may have changed.
 	}
-	faults, said := admit.Ratchet(validate(job), validate(old))
+	faults, warned := admit.Ratchet(validate(job), validate(old))
 	if len(faults) == 0 && !apiequality.Semantic.DeepEqual(old.Spec.Template, job.Spec.Template) {
 		var err error
 		if faults, err = w.checkTemplate(ctx, job); err != nil {
 			return nil, err
 		}
 		if finished(job) {
-			said = append(said, "spec.template: the job has ended, and creates no more pods: make another BroadcastJob")
+			warned = append(warned, "spec.template: the job has ended and won't create more pods: create another BroadcastJob")
 		}
 	}
-	return append(said, news...), refuse(job, faults)
+	return append(warned, news...), refuse(job, faults)
 }
 
 // ValidateDelete implements admission.Validator; nothing is refused.
@@ -125,7 +125,7 @@ func validate(job *appsv1beta1.BroadcastJob) field.ErrorList {
 	}
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		faults = append(faults, field.Invalid(field.NewPath("metadata", "name"), name, fmt.Sprintf(
-			"pods have it as the value of a label: use at most %d letters, digits and dashes", validation.DNS1123LabelMaxLength)))
+			"it is a label value of pods: use at most %d letters, digits and dashes", validation.DNS1123LabelMaxLength)))
 	}
 	return append(faults, ValidateSpec(&job.Spec, path)...)
 }
@@ -137,7 +137,7 @@ func ValidateSpec(s *appsv1beta1.BroadcastJobSpec, path *field.Path) field.Error
 	for _, key := range []string{keys.BroadcastJobName, keys.BroadcastJobUID} {
 		if _, ok := s.Template.Labels[key]; ok {
 			faults = append(faults, field.Forbidden(path.Child("template", "metadata", "labels").Key(key),
-				"the controller sets this label, by which users find the pods of a job: remove it"))
+				"the controller sets this label, so that users can find the pods of a job: remove it"))
 		}
 	}
 	at := path.Child("completionPolicy")
@@ -148,7 +148,7 @@ func ValidateSpec(s *appsv1beta1.BroadcastJobSpec, path *field.Path) field.Error
 		faults = append(faults, field.Invalid(at.Child("ttlSecondsAfterFinished"), *ttl, "a time can't be negative: leave it out to keep the job"))
 	}
 	if n := s.FailurePolicy.RestartLimit; n < 0 {
-		faults = append(faults, field.Invalid(path.Child("failurePolicy", "restartLimit"), n, "it can't be negative: 0 lets no container restart"))
+		faults = append(faults, field.Invalid(path.Child("failurePolicy", "restartLimit"), n, "it can't be negative: 0 allows no container restarts"))
 	}
 	return append(faults, workloadspec.JobPodSpec(&s.Template.Spec, kind, path.Child("template", "spec"))...)
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
-// asking returns a webhook with a fake apiserver that counts dry runs.
-func asking(t *testing.T) (*Webhook, *int) {
+// newTestWebhook returns a webhook with a fake apiserver that counts dry runs.
+func newTestWebhook(t *testing.T) (*Webhook, *int) {
 	t.Helper()
-	c, asked := webhooktest.Apiserver()
-	return &Webhook{Client: c}, asked
+	c, dryRuns := webhooktest.Apiserver()
+	return &Webhook{Client: c}, dryRuns
 }
 
 func TestDefault(t *testing.T) {
 	t.Parallel()
-	w, asked := asking(t)
+	w, dryRuns := newTestWebhook(t)
 	job := testkit.BroadcastJob("scan").Obj()
 	given := job.Spec.Template
 	job.Spec = appsv1beta1.BroadcastJobSpec{Template: given}
@@ -34,24 +34,24 @@ func TestDefault(t *testing.T) {
 	require.Equal(t, corev1.RestartPolicyNever, job.Spec.Template.Spec.RestartPolicy)
 	_, err := w.ValidateCreate(t.Context(), job)
 	require.NoError(t, err)
-	require.Equal(t, 1, *asked, "both webhooks make one dry run")
+	require.Equal(t, 1, *dryRuns, "both webhooks make one dry run")
 
 	job.Spec.Parallelism, job.Spec.CompletionPolicy.Type = new(intstr.FromString("10%")), appsv1beta1.BroadcastJobNever
 	job.Spec.FailurePolicy.Type, job.Spec.Template.Spec.RestartPolicy = appsv1beta1.BroadcastJobPause, corev1.RestartPolicyOnFailure
 	want := job.DeepCopy()
 	require.NoError(t, w.Default(t.Context(), job))
-	require.Equal(t, want.Spec, job.Spec, "what is given stays")
+	require.Equal(t, want.Spec, job.Spec, "explicit values are kept")
 }
 
 func TestAMissingRestartPolicyIsNotDefaulted(t *testing.T) {
 	t.Parallel()
-	w, asked := asking(t)
+	w, dryRuns := newTestWebhook(t)
 	job := testkit.BroadcastJob("scan").Spec(func(s *appsv1beta1.BroadcastJobSpec) { s.Template.Spec.RestartPolicy = "" }).Obj()
 	require.NoError(t, w.Default(t.Context(), job))
 	require.Empty(t, job.Spec.Template.Spec.RestartPolicy)
 	_, err := w.ValidateCreate(t.Context(), job)
 	require.ErrorContains(t, err, "spec.template.spec.restartPolicy: Required value: pods of a BroadcastJob run to completion")
-	require.Zero(t, *asked)
+	require.Zero(t, *dryRuns)
 }
 
 func TestValidateUpdate(t *testing.T) {
@@ -61,27 +61,27 @@ func TestValidateUpdate(t *testing.T) {
 		name     string
 		old, new func(*appsv1beta1.BroadcastJobSpec)
 		ended    bool
-		says     string
+		want     string
 		refused  string
 	}{
 		{name: "everything may change", new: func(s *appsv1beta1.BroadcastJobSpec) {
 			s.Template.Spec.Containers[0].Image, s.Paused, s.Parallelism = "app:2", true, new(intstr.FromString("10%"))
 			s.FailurePolicy.Type, s.CompletionPolicy.TTLSecondsAfterFinished = appsv1beta1.BroadcastJobContinue, new(int32(1))
 		}},
-		{name: "a new fault is refused", new: label, refused: "spec.template.metadata.labels[broadcastjob-name]: Forbidden"},
-		{name: "a fault that was there is warned of", old: label, new: func(s *appsv1beta1.BroadcastJobSpec) {
+		{name: "a new invalid value is refused", new: label, refused: "spec.template.metadata.labels[broadcastjob-name]: Forbidden"},
+		{name: "a stored invalid value causes a warning", old: label, new: func(s *appsv1beta1.BroadcastJobSpec) {
 			label(s)
 			s.Paused = true
-		}, says: "spec.template.metadata.labels[broadcastjob-name]"},
+		}, want: "spec.template.metadata.labels[broadcastjob-name]"},
 		{
-			name: "the template of a job that has ended has no effect", ended: true, says: "the job has ended",
+			name: "the template of a job that has ended has no effect", ended: true, want: "the job has ended",
 			new: func(s *appsv1beta1.BroadcastJobSpec) { s.Template.Spec.Containers[0].Image = "app:2" },
 		},
-		{name: "a bad template is refused", new: func(s *appsv1beta1.BroadcastJobSpec) { s.Template.Spec.RestartPolicy = "Always" }, refused: `"Always": supported values`},
+		{name: "an invalid template is refused", new: func(s *appsv1beta1.BroadcastJobSpec) { s.Template.Spec.RestartPolicy = "Always" }, refused: `"Always": supported values`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := asking(t)
+			w, _ := newTestWebhook(t)
 			old, job := testkit.BroadcastJob("scan").Obj(), testkit.BroadcastJob("scan").Obj()
 			if tt.old != nil {
 				tt.old(&old.Spec)
@@ -90,18 +90,18 @@ func TestValidateUpdate(t *testing.T) {
 			if tt.ended {
 				job.Status.Phase = appsv1beta1.BroadcastJobCompleted
 			}
-			said, err := w.ValidateUpdate(t.Context(), old, job)
+			warnings, err := w.ValidateUpdate(t.Context(), old, job)
 			if tt.refused != "" {
 				require.ErrorContains(t, err, tt.refused)
 				return
 			}
 			require.NoError(t, err)
-			if tt.says == "" {
-				require.Empty(t, said)
+			if tt.want == "" {
+				require.Empty(t, warnings)
 				return
 			}
-			require.Len(t, said, 1)
-			require.Contains(t, said[0], tt.says)
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], tt.want)
 		})
 	}
 }

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // applied is what a reconcile has written, by class of writes. An error in one class does not stop the others.
@@ -46,7 +46,7 @@ func (r *Reconciler) applier(set *appsv1beta1.CloneSet) podcontrol.Applier {
 }
 
 // apply applies the plan. It is idempotent: a crash or a conflict in the middle does no harm.
-func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.Time) applied {
 	var a applied
 	applier := r.applier(o.set)
 	applier.Memory = o.memory
@@ -57,9 +57,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	if transferred, a.transferred = transferPVCs(ctx, applier, p); a.transferred == nil {
 		applier.Release(ctx, &p.Plan, &a.Results)
 	}
-	applier.Delete(ctx, p.ready(transferred), &a.Results)
+	applier.Delete(ctx, p.unblockedDeletes(transferred), &a.Results)
 	a.deletedPVCs = applier.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(p.pvcsAfter(o, a))).Err
-	now := r.Clock.Now()
 	applier.Patch(ctx, &p.Plan, now, &a.Results)
 	applier.Create(ctx, &p.Plan, &o.set.Spec.Template, now, &a.Results, r.podCreates(o, &p.Plan, now))
 	var err error
@@ -88,8 +87,8 @@ func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) ([
 	return result.Done, result.Err
 }
 
-// ready returns the deletions of pods. Pods whose PVCs were to be transferred are included only if they own them now.
-func (p planned) ready(transferred []string) []podset.Step {
+// unblockedDeletes returns the deletions of pods. Pods whose PVCs were to be transferred are included only if they own them now.
+func (p planned) unblockedDeletes(transferred []string) []podset.Step {
 	done := make(map[string]bool, len(transferred))
 	for _, name := range transferred {
 		done[name] = true
@@ -126,7 +125,7 @@ func (r *Reconciler) podCreates(
 	o observed, p *podset.Plan, now time.Time,
 ) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	ids := usedIDs(o)
-	current := sync.OnceValue(func() *appsv1beta1.CloneSet { return at(o.set, p, p.Current.Name) })
+	current := sync.OnceValue(func() *appsv1beta1.CloneSet { return setAtRevision(o.set, p, p.Current.Name) })
 	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
 		id := s.Slot
 		if id == "" {

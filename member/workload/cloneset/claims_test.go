@@ -8,8 +8,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -26,8 +26,8 @@ func mounts(names ...string) func(*appsv1beta1.CloneSetSpec) {
 // kruise#1872: a claim template and its mount are removed, and pods are still created at the old revision.
 func TestPodsAtTheOldRevisionHaveItsClaims(t *testing.T) {
 	t.Parallel()
-	was := web(2).PVCs("data", "logs").Spec(mounts("data", "logs"))
-	is := func() *testkit.CloneSetBuilder {
+	old := web(2).PVCs("data", "logs").Spec(mounts("data", "logs"))
+	current := func() *testkit.CloneSetBuilder {
 		return web(4).Image("app:2").PVCs("data").Spec(mounts("data")).Rolling("4", "1", "0")
 	}
 	for _, tc := range []struct {
@@ -38,21 +38,21 @@ func TestPodsAtTheOldRevisionHaveItsClaims(t *testing.T) {
 		// volumes and pvcs belong to a new pod; both are empty if it waits.
 		volumes, pvcs []string
 	}{
-		{name: "as they were", set: is(), volumes: []string{"data", "logs"}, pvcs: []string{"data-web-n", "logs-web-n"}},
+		{name: "the claims that the old revision recorded", set: current(), volumes: []string{"data", "logs"}, pvcs: []string{"data-web-n", "logs-web-n"}},
 		{
-			name: "of a revision that doesn't say, those of the spec", set: is().PVCs("logs"), volumes: []string{"data", "logs"}, pvcs: []string{"data-web-n", "logs-web-n"},
+			name: "the spec's claims if the old revision recorded none", set: current().PVCs("logs"), volumes: []string{"data", "logs"}, pvcs: []string{"data-web-n", "logs-web-n"},
 			change: func(annotations map[string]string) { delete(annotations, keys.VolumeClaimTemplates) },
 		},
 		{
-			name: "one that neither has holds the pod", set: is(),
+			name: "a claim that neither defines holds the pod", set: current(),
 			change: func(annotations map[string]string) { delete(annotations, keys.VolumeClaimTemplates) },
 		},
-		{name: "none where there were none", set: is(), change: func(annotations map[string]string) { annotations[keys.VolumeClaimTemplates] = "" }},
+		{name: "no claims if the old revision had none", set: current(), change: func(annotations map[string]string) { annotations[keys.VolumeClaimTemplates] = "" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := observedOf(t, tc.set, was)
-			require.Equal(t, revisionOf(t, was.Obj(), 0).Name, names[0])
+			o, names := observedOf(t, tc.set, old)
+			require.Equal(t, revisionOf(t, old.Obj(), 0).Name, names[0])
 			if tc.change != nil {
 				tc.change(o.history[0].Annotations)
 			}
@@ -64,7 +64,7 @@ func TestPodsAtTheOldRevisionHaveItsClaims(t *testing.T) {
 				c := find(s.Conditions, appsv1beta1.CloneSetFailedScale)
 				require.NotNil(t, c)
 				require.Equal(t, podset.ReasonClaimTemplateGone, c.Reason)
-				require.Contains(t, c.Message, "mount volumes that neither their template nor spec.volumeClaimTemplates has:")
+				require.Contains(t, c.Message, "mount volumes that neither their template nor spec.volumeClaimTemplates defines:")
 				require.Contains(t, c.Message, "logs. ")
 				require.Len(t, events, 1)
 				return
@@ -86,7 +86,7 @@ func TestPodsAtTheOldRevisionHaveItsClaims(t *testing.T) {
 			}
 			require.Equal(t, tc.volumes, volumes)
 			require.Equal(t, tc.pvcs, pvcs)
-			require.Len(t, o.set.Spec.VolumeClaimTemplates, len(tc.set.Obj().Spec.VolumeClaimTemplates), "the cache's own object stays")
+			require.Len(t, o.set.Spec.VolumeClaimTemplates, len(tc.set.Obj().Spec.VolumeClaimTemplates), "the cached object is unchanged")
 		})
 	}
 }

@@ -18,8 +18,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
@@ -30,10 +30,10 @@ func TestConditionsInCluster(t *testing.T) {
 	s := begin(t)
 	manage(t, s, Options{Gates: Gates{ShortHash: true}})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"examples are accepted, refused or warned of as they say":                  testExamples,
+		"examples are accepted, refused or warned about as their comments say":     testExamples,
 		"#463: a stalled in-place update is reported at the deadline and recovers": testStalled,
 		"priorities and the partition decide which pods are updated":               testPriority,
-		"an overlap is reported, and its pods are left alone":                      testOverlap,
+		"an overlap is reported, and the other pods are left alone":                testOverlap,
 		"with CloneSetShortHash pods are labelled with the hash alone":             testShortHash,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +48,8 @@ func testExamples(t *testing.T, g *fixture) {
 	webhooktest.DryRun(t, g, g.Namespace, examples, "cloneset")
 }
 
-// has reports whether a set has a condition with that status and reason.
-func has(s *appsv1beta1.CloneSet, kind appsv1beta1.CloneSetConditionType, status corev1.ConditionStatus, reason string) bool {
+// hasCondition reports whether a set has a condition with that status and reason.
+func hasCondition(s *appsv1beta1.CloneSet, kind appsv1beta1.CloneSetConditionType, status corev1.ConditionStatus, reason string) bool {
 	c := find(s.Status.Conditions, kind)
 	return c != nil && c.Status == status && c.Reason == reason
 }
@@ -59,20 +59,20 @@ func testStalled(t *testing.T, g *fixture) {
 	g.make(t, web(3).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").
 		Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](4) }))
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
-		return has(s, appsv1beta1.CloneSetProgressing, corev1.ConditionTrue, appsv1beta1.CloneSetReasonAvailable)
+		return hasCondition(s, appsv1beta1.CloneSetProgressing, corev1.ConditionTrue, appsv1beta1.CloneSetReasonAvailable)
 	})
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:bad" })
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
-		return has(s, appsv1beta1.CloneSetFailedUpdate, corev1.ConditionTrue, appsv1beta1.CloneSetReasonUpdateStalled) &&
-			has(s, appsv1beta1.CloneSetProgressing, corev1.ConditionFalse, appsv1beta1.CloneSetReasonDeadlineExceeded)
+		return hasCondition(s, appsv1beta1.CloneSetFailedUpdate, corev1.ConditionTrue, appsv1beta1.CloneSetReasonUpdateStalled) &&
+			hasCondition(s, appsv1beta1.CloneSetProgressing, corev1.ConditionFalse, appsv1beta1.CloneSetReasonDeadlineExceeded)
 	})
-	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "has not completed its update in place since 20")
+	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "hasn't completed its in-place update since 20")
 	began := clock.RealClock{}.Now()
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
-	set = g.Await(t, rested)
+	set = g.Await(t, rolledOut)
 	require.Nil(t, find(set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate))
 	set = g.Await(t, func(s *appsv1beta1.CloneSet) bool {
-		return has(s, appsv1beta1.CloneSetProgressing, corev1.ConditionTrue, appsv1beta1.CloneSetReasonAvailable)
+		return hasCondition(s, appsv1beta1.CloneSetProgressing, corev1.ConditionTrue, appsv1beta1.CloneSetReasonAvailable)
 	})
 	require.False(t, find(set.Status.Conditions, appsv1beta1.CloneSetProgressing).LastTransitionTime.Time.Before(began.Add(-2*time.Second)))
 	var events eventsv1.EventList
@@ -108,7 +108,7 @@ func testPriority(t *testing.T, g *fixture) {
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return s.Status.UpdatedAvailableReplicas == 1 &&
-			has(s, appsv1beta1.CloneSetProgressing, corev1.ConditionTrue, appsv1beta1.CloneSetReasonPartitionAvailable)
+			hasCondition(s, appsv1beta1.CloneSetProgressing, corev1.ConditionTrue, appsv1beta1.CloneSetReasonPartitionAvailable)
 	})
 	for name, p := range g.Pods(t) {
 		require.Equal(t, name == first, p.Spec.Containers[0].Image == "app:2", name)
@@ -123,9 +123,9 @@ func testOverlap(t *testing.T, g *fixture) {
 	require.NoError(t, g.Create(t.Context(), unowned))
 	g.make(t, web(2))
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
-		return has(s, appsv1beta1.CloneSetSelectorOverlap, corev1.ConditionTrue, appsv1beta1.CloneSetReasonPodsOfOthers)
+		return hasCondition(s, appsv1beta1.CloneSetSelectorOverlap, corev1.ConditionTrue, appsv1beta1.CloneSetReasonPodsOfOthers)
 	})
-	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetSelectorOverlap).Message, "1 pods, such as unowned without controller")
+	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetSelectorOverlap).Message, "1 pod(s), such as unowned without controller")
 	after := g.Pods(t)
 	require.Len(t, after, 3)
 	require.Equal(t, unowned.UID, after["unowned"].UID)
@@ -137,7 +137,7 @@ func testShortHash(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(2).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0"))
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
-	set := g.Await(t, rested)
+	set := g.Await(t, rolledOut)
 	for name, p := range g.Pods(t) {
 		require.Equal(t, revision.Short(set.Status.UpdateRevision), p.Labels[keys.ControllerRevisionHash], name)
 		require.Equal(t, "app:2", p.Spec.Containers[0].Image)

@@ -9,8 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;patch
@@ -35,11 +36,11 @@ type Reconciler struct {
 	*podcontrol.Controller
 	// Gates are the feature gates.
 	Gates Gates
-	// Draw returns a random string for the name of a new pod; nil means String of util/rand.
+	// Draw returns a random string for the name of a new pod; nil means rand.String of apimachinery.
 	Draw func(length int) string
 }
 
-// Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
+// Setup adds the controller to mgr. The webhook is registered separately, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of CloneSet: %w", err)
@@ -69,15 +70,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	now := r.Clock.Now()
 	p := plan(o, now)
 	r.Planned(measure, req, &p.Plan, began, now)
-	a := r.apply(ctx, o, p)
+	a := r.apply(ctx, o, p, now)
 	r.Waits(req.NamespacedName, &a.Results, now)
 	s, events := status(o, p, a, now)
 	set := o.set
 	if a.set != nil {
 		set = a.set // The status is patched at its resourceVersion.
 	}
-	return r.Report(ctx, measure, &a.Results, podcontrol.Outcome{
-		Object: set, Was: set.Status, Is: s, CountsOnly: countsOnly(set, s), Events: events,
+	return r.Report(ctx, measure, &a.Results, control.Outcome{
+		Object: set, Was: set.Status, Is: s, MayWait: countsOnly(set, s), Events: events,
 		Recheck: p.Recheck, Err: a.err(),
 	})
 }

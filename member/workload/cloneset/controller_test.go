@@ -25,9 +25,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -36,8 +37,8 @@ var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
 // indexer adds indexes to a fake client.
 type indexer struct{ *fake.ClientBuilder }
 
-func (i indexer) IndexField(_ context.Context, o client.Object, name string, of client.IndexerFunc) error {
-	i.WithIndex(o, name, of)
+func (i indexer) IndexField(_ context.Context, o client.Object, name string, extract client.IndexerFunc) error {
+	i.WithIndex(o, name, extract)
 	return nil
 }
 
@@ -64,10 +65,10 @@ func newStage(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 		},
 	})
 	s := &stage{api: api, clock: clocktesting.NewFakePassiveClock(now)}
-	s.Reconciler = &Reconciler{Controller: &podcontrol.Controller{
+	s.Reconciler = &Reconciler{Controller: &podcontrol.Controller{Controller: &control.Controller{
 		Client: interceptor.NewClient(api, funcs), Live: api, Clock: s.clock, Events: &s.sent,
-		Expect: expect.New("Test", s.clock, time.Minute), Parallel: 1, // What a test counts in funcs then needs no lock.
-	}}
+		Expect: expect.New("Test", s.clock, time.Minute), Parallel: 1, // What a test counts in funcs needs no lock.
+	}}}
 	return s
 }
 
@@ -369,17 +370,17 @@ func TestReportWritesCountersAtMostOnceASecond(t *testing.T) {
 		set := s.get(t)
 		status := *set.Status.DeepCopy()
 		change(&status)
-		got, err := s.Report(t.Context(), measure, &podcontrol.Results{}, podcontrol.Outcome{Object: set, Was: set.Status, Is: status, CountsOnly: countsOnly(set, status)})
+		got, err := s.Report(t.Context(), measure, &podcontrol.Results{}, control.Outcome{Object: set, Was: set.Status, Is: status, MayWait: countsOnly(set, status)})
 		require.NoError(t, err)
 		return got.RequeueAfter
 	}
-	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 1 }), "the first is written at once")
+	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 1 }), "the first status is written at once")
 	s.clock.SetTime(now.Add(200 * time.Millisecond))
 	require.Equal(t, 800*time.Millisecond, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }))
 	require.Equal(t, int32(1), s.get(t).Status.Replicas)
-	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.ObservedGeneration = 2 }), "a change beyond counts is written at once")
+	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.ObservedGeneration = 2 }), "a change of more than counts is written at once")
 	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.UpdatedAvailableReplicas = 5 }), "a completed rollout is written at once")
 	s.clock.SetTime(now.Add(time.Second))
-	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }), "and so is a status that has waited long enough")
+	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }), "a status that has waited long enough is written")
 	require.Equal(t, int32(2), s.get(t).Status.Replicas)
 }

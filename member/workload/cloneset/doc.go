@@ -1,7 +1,7 @@
 // Package cloneset runs CloneSets: a number of equal pods without fixed names, updated in place if only images or metadata change.
 //
-// One reconcile is observe, plan, apply, status. The plan is a pure function of what was observed. The engine (pkg/rollout) decides which pods
-// change now; pkg/podset and pkg/podcontrol plan and apply what all kinds that own pods have in common. This package adds what is specific to
+// One reconcile is observe, plan, apply, status. The plan is a pure function of what was observed. The engine (pkg/plan/rollout) decides which pods
+// change now; pkg/workload/podset and pkg/workload/podcontrol plan and apply what all kinds that own pods have in common. This package adds what is specific to
 // a CloneSet: PVCs, instance IDs, podsToDelete, the progress deadline. A reconcile takes only the next step; the watch events from its writes
 // trigger the next reconcile. To learn how a CloneSet works, read plan.go.
 //

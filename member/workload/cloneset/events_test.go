@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -27,10 +27,10 @@ func TestScaleUpLimitedIsSentWhenItHoldsPods(t *testing.T) {
 		created []string
 		want    []string
 	}{
-		{"when the spec is new", 1, false, nil, []string{"ScaleUpLimited"}},
-		{"with each pod that is created", 1, true, []string{"web-a"}, []string{"SuccessfulCreate", "ScaleUpLimited"}},
-		{"not while nothing changes", 1, true, nil, nil},
-		{"not where all pods may be created", 9, false, []string{"web-a"}, []string{"SuccessfulCreate"}},
+		{"a new spec is reported", 1, false, nil, []string{"ScaleUpLimited"}},
+		{"reported with each created pod", 1, true, []string{"web-a"}, []string{"SuccessfulCreate", "ScaleUpLimited"}},
+		{"not reported while nothing changes", 1, true, nil, nil},
+		{"not reported if all pods may be created", 9, false, []string{"web-a"}, []string{"SuccessfulCreate"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -57,9 +57,9 @@ func TestAFailedPreparationIsAFailureOfScaleOrUpdate(t *testing.T) {
 		done applied
 		want appsv1beta1.CloneSetConditionType
 	}{
-		{"of a deletion", applied{Results: stepped(rollout.StepPrepareDelete, refused)}, appsv1beta1.CloneSetFailedScale},
-		{"of a return", applied{Results: stepped(rollout.StepCancelDelete, refused)}, appsv1beta1.CloneSetFailedScale},
-		{"of an update", applied{Results: stepped(rollout.StepPrepareUpdate, refused)}, appsv1beta1.CloneSetFailedUpdate},
+		{"preparing a deletion", applied{Results: stepped(rollout.StepPrepareDelete, refused)}, appsv1beta1.CloneSetFailedScale},
+		{"cancelling a deletion", applied{Results: stepped(rollout.StepCancelDelete, refused)}, appsv1beta1.CloneSetFailedScale},
+		{"preparing an update", applied{Results: stepped(rollout.StepPrepareUpdate, refused)}, appsv1beta1.CloneSetFailedUpdate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -21,8 +21,8 @@ func TestExamples(t *testing.T) {
 	}, func(t *testing.T, text []byte) ([]string, error) {
 		t.Helper()
 		set := webhooktest.Read(t, text, appsv1alpha1.CloneSetToHub)
-		w, _ := asking(t)
-		require.NoError(t, w.Default(requested(t, nil), set))
-		return w.ValidateCreate(requested(t, nil), set)
+		w, _ := newTestWebhook(t)
+		require.NoError(t, w.Default(requestContext(t, nil), set))
+		return w.ValidateCreate(requestContext(t, nil), set)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 )
 
 // FuzzPlan plans a set in the middle of an update with a pod that has arbitrary labels and annotations. They must not affect any other pod.
@@ -28,7 +28,7 @@ func FuzzPlan(f *testing.F) {
 			}
 			s.UpdateStrategy.RollingUpdate.ScatterStrategy = []pods.UpdateScatterTerm{{Key: keys.LifecycleState, Value: "Normal"}}
 			if kind&4 > 0 {
-				asked(s)
+				withUpdateHook(s)
 			}
 		})
 		o, names := observedOf(t, set, web(3))

@@ -9,8 +9,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 func TestRevisionLabel(t *testing.T) {
@@ -65,9 +65,9 @@ func TestPodsPreparingDeleteAreExcludedByTheSetOrTheFlag(t *testing.T) {
 		set, flag  bool
 		wantCreate int
 	}{
-		{"they are counted by default", false, false, 0},
-		{"the set leaves them out", true, false, 1},
-		{"the flag leaves them out", false, true, 1},
+		{"counted by default", false, false, 0},
+		{"excluded by the set", true, false, 1},
+		{"excluded by the flag", false, true, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -39,27 +39,27 @@ func serves(p *corev1.Pod, now time.Time) bool {
 	return p.DeletionTimestamp == nil && podset.View(p, podset.Rules{}, now).Ready
 }
 
-// keeper counts the pods of the budget.
-type keeper struct{}
+// budgetController counts the pods of the budget.
+type budgetController struct{}
 
 // Steps implements sim.Actor.
-func (keeper) Steps(w *sim.World) []sim.Step {
-	is := sim.Find[*policyv1.PodDisruptionBudget](w, key)
-	if is == nil {
+func (budgetController) Steps(w *sim.World) []sim.Step {
+	live := sim.Find[*policyv1.PodDisruptionBudget](w, key)
+	if live == nil {
 		return nil
 	}
-	next := is.DeepCopy()
+	next := live.DeepCopy()
 	ready := map[string]bool{}
 	for _, p := range sim.All[*corev1.Pod](w) {
 		ready[p.Name] = serves(p, w.Now()) && owned(w, p)
 	}
-	maps.DeleteFunc(ready, func(_ string, is bool) bool { return !is })
+	maps.DeleteFunc(ready, func(_ string, ok bool) bool { return !ok })
 	maps.DeleteFunc(next.Status.DisruptedPods, func(name string, at metav1.Time) bool {
 		return !ready[name] || w.Now().Sub(at.Time) > grantFor
 	})
 	next.Status.CurrentHealthy = int32(len(ready) - len(next.Status.DisruptedPods))
 	next.Status.DisruptionsAllowed = max(next.Status.CurrentHealthy-mustStay, 0)
-	if equality.Semantic.DeepEqual(is.Status, next.Status) {
+	if equality.Semantic.DeepEqual(live.Status, next.Status) {
 		return nil
 	}
 	return []sim.Step{{Name: "budget: counts", Do: func(ctx context.Context) error { return w.User().Status().Update(ctx, next) }}}
@@ -68,38 +68,38 @@ func (keeper) Steps(w *sim.World) []sim.Step {
 // judge answers for the budget, like a webhook and a forecast do.
 type judge struct{ sim.Process }
 
-// Check implements podguard.Judge.
-func (j judge) Check(ctx context.Context, r podguard.Request) (*podguard.Refusal, error) {
+// Check implements podwebhook.Judge.
+func (j judge) Check(ctx context.Context, r podwebhook.Request) (*podwebhook.Refusal, error) {
 	b := budget()
 	if err := j.Live.Get(ctx, key, b); err != nil {
 		return nil, err
 	}
-	refusal, took := j.take(b, r)
+	refusal, took := j.consume(b, r)
 	if !took {
 		return refusal, nil
 	}
 	return nil, j.Client.Status().Update(ctx, b)
 }
 
-// Forecast implements podguard.Judge.
-func (j judge) Forecast(ctx context.Context, requests []podguard.Request) ([]*podguard.Refusal, error) {
+// Forecast implements podwebhook.Judge.
+func (j judge) Forecast(ctx context.Context, requests []podwebhook.Request) ([]*podwebhook.Refusal, error) {
 	b := budget()
 	if err := j.Client.Get(ctx, key, b); err != nil {
 		return nil, err
 	}
-	out := make([]*podguard.Refusal, len(requests))
+	out := make([]*podwebhook.Refusal, len(requests))
 	for i, r := range requests {
-		out[i], _ = j.take(b, r)
+		out[i], _ = j.consume(b, r)
 	}
 	return out, nil
 }
 
-func (j judge) take(b *policyv1.PodDisruptionBudget, r podguard.Request) (refusal *podguard.Refusal, took bool) {
+func (j judge) consume(b *policyv1.PodDisruptionBudget, r podwebhook.Request) (refusal *podwebhook.Refusal, took bool) {
 	if _, granted := b.Status.DisruptedPods[r.Old.Name]; granted || !serves(r.Old, j.Clock.Now()) {
 		return nil, false
 	}
 	if b.Status.DisruptionsAllowed == 0 {
-		return &podguard.Refusal{Message: "the budget web allows none"}, false
+		return &podwebhook.Refusal{Message: "the budget web allows none"}, false
 	}
 	b.Status.DisruptionsAllowed--
 	if b.Status.DisruptedPods == nil {
@@ -117,8 +117,8 @@ type guardedClient struct {
 
 // Delete implements client.Client.
 func (c guardedClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
-	if pod, is := o.(*corev1.Pod); is {
-		refusal, err := c.judge.Check(ctx, podguard.Request{Operation: podguard.Delete, Old: pod})
+	if pod, ok := o.(*corev1.Pod); ok {
+		refusal, err := c.judge.Check(ctx, podwebhook.Request{Operation: podwebhook.Delete, Old: pod})
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (c guardedClient) Delete(ctx context.Context, o client.Object, opts ...clie
 }
 
 // guardedKind returns the kind with the budget. With forecasts it holds pods beforehand; without them it learns only from the answers.
-func guardedKind(t *testing.T, change func(*podguard.Guards)) sim.Kind {
+func guardedKind(t *testing.T, change func(*podwebhook.Guards)) sim.Kind {
 	t.Helper()
 	kind := simulated(t)
 	started := kind.New
@@ -140,8 +140,8 @@ func guardedKind(t *testing.T, change func(*podguard.Guards)) sim.Kind {
 		r, err := started(p)
 		own := r.(*Reconciler)
 		own.Client = guardedClient{own.Client, judge{p}}
-		own.Guards = podguard.Guards{{
-			Guard: podguard.Guard{Feature: "Budget", Gates: podguard.Gates{podguard.Delete: "", podguard.Update: ""}}, Judge: judge{p},
+		own.Guards = podwebhook.Guards{{
+			Guard: podwebhook.Guard{Feature: "Budget", Gates: podwebhook.Gates{podwebhook.Delete: "", podwebhook.Update: ""}}, Judge: judge{p},
 		}}
 		if change != nil {
 			change(&own.Guards)
@@ -153,7 +153,7 @@ func guardedKind(t *testing.T, change func(*podguard.Guards)) sim.Kind {
 			return []reconcile.Request{{NamespacedName: key}}
 		},
 	}
-	kind.Actors = append(slices.Clone(kind.Actors), keeper{})
+	kind.Actors = append(slices.Clone(kind.Actors), budgetController{})
 	kind.Rules = append(slices.Clone(kind.Rules), sim.Rule{Name: "the budget of others holds", Write: budgetHolds})
 	return kind
 }
@@ -161,11 +161,11 @@ func guardedKind(t *testing.T, change func(*podguard.Guards)) sim.Kind {
 // budgetHolds rejects a write of the controller that takes away a ready pod and leaves too few. It is checked against the existing pods, not
 // against what the controller knows, because the budget knows the existing pods.
 func budgetHolds(w *sim.World, c sim.Change) error {
-	was, ok := c.Before.(*corev1.Pod)
-	if done := c.Err == nil; !ok || !done || c.Late || c.Verb == sim.Create || !serves(was, w.Now()) {
+	before, ok := c.Before.(*corev1.Pod)
+	if done := c.Err == nil; !ok || !done || c.Late || c.Verb == sim.Create || !serves(before, w.Now()) {
 		return nil
 	}
-	if is, stays := c.After.(*corev1.Pod); stays && c.Verb != sim.Delete && serves(is, w.Now()) {
+	if after, exists := c.After.(*corev1.Pod); exists && c.Verb != sim.Delete && serves(after, w.Now()) {
 		return nil
 	}
 	left := 0
@@ -184,14 +184,14 @@ func budgetHolds(w *sim.World, c sim.Change) error {
 func guardedStories() []sim.Scenario {
 	update := func(name string, policy appsv1beta1.PodUpdatePolicy, edits ...sim.Edit) sim.Scenario {
 		set := web(4).Policy(policy).Rolling("0", "4", "0")
-		s := scenario(name, set, append([]sim.Edit{edit("a new image", whole(4, "app:1"), image("app:2")).simulated()}, edits...)...)
+		s := scenario(name, set, append([]sim.Edit{edit("a new image", allAvailable(4, "app:1"), image("app:2")).simulated()}, edits...)...)
 		s.Objects = append(s.Objects, budget())
 		return s
 	}
 	return []sim.Scenario{
 		update("an update in place", appsv1beta1.PodInPlaceIfPossible, edit("and another", nil, image("app:3")).simulated()),
 		update("an update by new pods", appsv1beta1.PodReCreate),
-		update("a scale-in to the budget", appsv1beta1.PodInPlaceIfPossible, edit("scale to 3", whole(4, "app:2"), scale(3)).simulated()),
+		update("a scale-in to the budget", appsv1beta1.PodInPlaceIfPossible, edit("scale to 3", allAvailable(4, "app:2"), scale(3)).simulated()),
 	}
 }
 
@@ -201,12 +201,12 @@ func TestSimulationWithAGuard(t *testing.T) {
 	sim.Test(t, guardedKind(t, nil), sim.Plan{Sweeps: 1, Seeds: 20, Stall: 15 * time.Second}, guardedStories()...)
 }
 
-// blind is a judge without forecasts.
-type blind struct{ judge }
+// withoutForecasts is a judge without forecasts.
+type withoutForecasts struct{ judge }
 
-// Forecast implements podguard.Judge.
-func (blind) Forecast(_ context.Context, r []podguard.Request) ([]*podguard.Refusal, error) {
-	return make([]*podguard.Refusal, len(r)), nil
+// Forecast implements podwebhook.Judge.
+func (withoutForecasts) Forecast(_ context.Context, r []podwebhook.Request) ([]*podwebhook.Refusal, error) {
+	return make([]*podwebhook.Refusal, len(r)), nil
 }
 
 func TestAForecastSparesRequests(t *testing.T) {
@@ -217,13 +217,13 @@ func TestAForecastSparesRequests(t *testing.T) {
 		return r.Calls
 	}
 	foreseen := refusals(guardedKind(t, nil))
-	tried := refusals(guardedKind(t, func(g *podguard.Guards) { (*g)[0].Judge = blind{(*g)[0].Judge.(judge)} }))
+	tried := refusals(guardedKind(t, func(g *podwebhook.Guards) { (*g)[0].Judge = withoutForecasts{(*g)[0].Judge.(judge)} }))
 	require.Less(t, foreseen, tried)
 }
 
 // Without asking before a pod is taken out of service, the budget is exceeded.
 func TestTheGuardIsNeeded(t *testing.T) {
 	t.Parallel()
-	kind := guardedKind(t, func(g *podguard.Guards) { *g = nil })
+	kind := guardedKind(t, func(g *podwebhook.Guards) { *g = nil })
 	require.ErrorContains(t, sim.Run(t.Context(), kind, guardedStories()[0], sim.Schedule{}).Err, "the budget of others holds")
 }

@@ -17,7 +17,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
@@ -61,8 +61,8 @@ func hooked(n int32, l pods.Lifecycle) *testkit.CloneSetBuilder {
 	})
 }
 
-// in waits until n pods are in a state, and returns them.
-func (g *fixture) in(t *testing.T, state pods.LifecycleState, n int) []*corev1.Pod {
+// awaitPodsIn waits until n pods are in a state, and returns them.
+func (g *fixture) awaitPodsIn(t *testing.T, state pods.LifecycleState, n int) []*corev1.Pod {
 	t.Helper()
 	var out []*corev1.Pod
 	require.Eventually(t, func() bool {
@@ -83,21 +83,21 @@ func (g *fixture) patch(t *testing.T, p *corev1.Pod, data string) {
 	require.NoError(t, g.Patch(t.Context(), p, client.RawPatch(types.MergePatchType, []byte(data))))
 }
 
-func (g *fixture) letGo(t *testing.T, p *corev1.Pod) {
+func (g *fixture) removeHookLabel(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	g.patch(t, p, `{"metadata":{"labels":{"`+holdLabel+`":null},"finalizers":null}}`)
 }
 
-func (g *fixture) takeUp(t *testing.T, p *corev1.Pod) {
+func (g *fixture) addHookLabel(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	g.patch(t, p, `{"metadata":{"labels":{"`+holdLabel+`":"on"},"finalizers":["`+holdFinalizer+`"]}}`)
 }
 
-// free removes the finalizers, so that the namespace can be deleted.
-func (g *fixture) free(t *testing.T) {
+// removeFinalizers removes the finalizers, so that the namespace can be deleted.
+func (g *fixture) removeFinalizers(t *testing.T) {
 	t.Helper()
 	for _, p := range g.Pods(t) {
-		g.letGo(t, p)
+		g.removeHookLabel(t, p)
 	}
 }
 
@@ -111,47 +111,47 @@ func testUpdateHook(t *testing.T, g *fixture) {
 	began := clock.RealClock{}.Now()
 	g.change(t, image("app:2"))
 	for range 2 {
-		p := g.in(t, pods.LifecyclePreparingUpdate, 1)[0]
+		p := g.awaitPodsIn(t, pods.LifecyclePreparingUpdate, 1)[0]
 		c := podpatch.Find(p, keys.KruisePodReady)
 		require.Equal(t, corev1.ConditionFalse, c.Status)
 		require.JSONEq(t, `[{"userAgent":"Lifecycle","key":"preUpdateHook"}]`, c.Message)
 		require.Equal(t, corev1.ConditionFalse, podpatch.Find(p, corev1.PodReady).Status)
 		require.Equal(t, "app:1", p.Spec.Containers[0].Image)
-		g.letGo(t, p)
-		p = g.in(t, pods.LifecycleUpdated, 1)[0]
+		g.removeHookLabel(t, p)
+		p = g.awaitPodsIn(t, pods.LifecycleUpdated, 1)[0]
 		require.Equal(t, corev1.ConditionTrue, podpatch.Find(p, keys.KruisePodReady).Status)
 		require.Equal(t, "app:2", p.Spec.Containers[0].Image)
-		g.takeUp(t, p)
+		g.addHookLabel(t, p)
 	}
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 	// Per pod: PreparingUpdate; marked unready; spec; Updated; Normal.
 	g.PodWrites(t, began, map[string]int{"patch pods": 2, "patch pods/status": 8})
-	g.free(t)
+	g.removeFinalizers(t)
 }
 
 func testHookedRollback(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, hooked(2, pods.Lifecycle{InPlaceUpdate: hold()}))
 	g.change(t, image("app:2"))
-	g.in(t, pods.LifecyclePreparingUpdate, 1)
+	g.awaitPodsIn(t, pods.LifecyclePreparingUpdate, 1)
 	g.change(t, image("app:1"))
-	g.Await(t, rested)
-	g.in(t, pods.LifecycleNormal, 2)
+	g.Await(t, rolledOut)
+	g.awaitPodsIn(t, pods.LifecycleNormal, 2)
 
 	g.change(t, image("app:2"))
-	g.letGo(t, g.in(t, pods.LifecyclePreparingUpdate, 1)[0])
-	p := g.in(t, pods.LifecycleUpdated, 1)[0]
+	g.removeHookLabel(t, g.awaitPodsIn(t, pods.LifecyclePreparingUpdate, 1)[0])
+	p := g.awaitPodsIn(t, pods.LifecycleUpdated, 1)[0]
 	g.change(t, image("app:1"))
-	again := g.in(t, pods.LifecyclePreparingUpdate, 1)[0]
+	again := g.awaitPodsIn(t, pods.LifecyclePreparingUpdate, 1)[0]
 	require.Equal(t, p.Name, again.Name)
 	require.Equal(t, "on", again.Labels[holdLabel], "the label is added again")
 	require.Contains(t, again.Finalizers, holdFinalizer)
-	g.letGo(t, again)
-	back := g.in(t, pods.LifecycleUpdated, 1)[0]
+	g.removeHookLabel(t, again)
+	back := g.awaitPodsIn(t, pods.LifecycleUpdated, 1)[0]
 	require.Equal(t, "app:1", back.Spec.Containers[0].Image)
-	g.takeUp(t, back)
-	g.Await(t, rested)
-	g.free(t)
+	g.addHookLabel(t, back)
+	g.Await(t, rolledOut)
+	g.removeFinalizers(t)
 }
 
 func testDeleteHook(t *testing.T, g *fixture) {
@@ -162,16 +162,16 @@ func testDeleteHook(t *testing.T, g *fixture) {
 	scale := func(n int32) { g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = new(n) }) }
 	names := slices.Sorted(maps.Keys(g.Pods(t)))
 	scale(2)
-	g.in(t, pods.LifecyclePreparingDelete, 1)
+	g.awaitPodsIn(t, pods.LifecyclePreparingDelete, 1)
 	scale(3)
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 	require.Equal(t, names, slices.Sorted(maps.Keys(g.Pods(t))), "no pod was created or deleted")
 	scale(2)
-	p := g.in(t, pods.LifecyclePreparingDelete, 1)[0]
-	g.letGo(t, p)
-	g.Await(t, rested)
+	p := g.awaitPodsIn(t, pods.LifecyclePreparingDelete, 1)[0]
+	g.removeHookLabel(t, p)
+	g.Await(t, rolledOut)
 	require.NotContains(t, g.Pods(t), p.Name)
-	g.free(t)
+	g.removeFinalizers(t)
 }
 
 func testNormalHook(t *testing.T, g *fixture) {
@@ -183,9 +183,9 @@ func testNormalHook(t *testing.T, g *fixture) {
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return s.Status.ReadyReplicas == 1 && s.Status.AvailableReplicas == 0
 	})
-	p := g.in(t, pods.LifecyclePreparingNormal, 1)[0]
+	p := g.awaitPodsIn(t, pods.LifecyclePreparingNormal, 1)[0]
 	g.patch(t, p, `{"metadata":{"labels":{"example.com/warm":"yes"}}}`)
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 }
 
 func testBoundedScaleOut(t *testing.T, g *fixture) {
@@ -199,9 +199,9 @@ func testBoundedScaleOut(t *testing.T, g *fixture) {
 	require.NoError(t, g.Create(t.Context(), bound))
 	for available := int32(0); available < 4; available += 2 {
 		g.Await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.AvailableReplicas == available })
-		for _, p := range g.in(t, pods.LifecyclePreparingNormal, 2) {
+		for _, p := range g.awaitPodsIn(t, pods.LifecyclePreparingNormal, 2) {
 			g.patch(t, p, `{"metadata":{"labels":{"example.com/warm":"yes"}}}`)
 		}
 	}
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 }

@@ -21,12 +21,13 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -91,7 +92,7 @@ func (m *hookTest) write(p planned, s podset.Step) {
 	m.t.Helper()
 	name := s.Pod.Key
 	before := m.pods[name]
-	patches, err := (&Reconciler{Controller: &podcontrol.Controller{}}).applier(m.o.set).Patches(&p.Plan, s, m.now)
+	patches, err := (&Reconciler{Controller: &podcontrol.Controller{Controller: &control.Controller{}}}).applier(m.o.set).Patches(&p.Plan, s, m.now)
 	require.NoError(m.t, err)
 	for _, p := range patches {
 		m.patch(name, p)
@@ -115,20 +116,20 @@ func (m *hookTest) patch(name string, p podpatch.Patch) {
 func (m *hookTest) check(step rollout.StepKind, before, after *corev1.Pod) {
 	m.t.Helper()
 	l := m.o.set.Spec.Lifecycle
-	was, is := lifecycle.Of(before), lifecycle.Of(after)
-	if is == pods.LifecycleUpdating && was != is && step != rollout.StepCancelDelete {
+	from, to := lifecycle.Of(before), lifecycle.Of(after)
+	if to == pods.LifecycleUpdating && from != to && step != rollout.StepCancelDelete {
 		require.False(m.t, lifecycle.Hooked(l.InPlaceUpdate, before), "%s of %s while a hook holds it", step, before.Name)
 	}
-	if is != pods.LifecycleNormal || was == is {
+	if to != pods.LifecycleNormal || from == to {
 		return
 	}
-	switch was {
+	switch from {
 	case pods.LifecyclePreparingNormal:
 		require.True(m.t, lifecycle.Answered(l.PreNormal, before), "%s becomes Normal before its hook", before.Name)
 	case pods.LifecycleUpdating, pods.LifecycleUpdated, pods.LifecyclePreparingUpdate:
 		require.True(m.t, lifecycle.Answered(l.InPlaceUpdate, before), "%s becomes Normal before its handlers are back", before.Name)
 	case pods.LifecycleNormal, pods.LifecyclePreparingDelete:
-		require.Fail(m.t, "a pod skips a state", "%s: %s", before.Name, was)
+		require.Fail(m.t, "a pod skips a state", "%s: %s", before.Name, from)
 	}
 }
 

@@ -41,6 +41,6 @@ func TestAnAutoscalerHoldsItsMinimum(t *testing.T) {
 			MinReplicas:    new(int32(4)), MaxReplicas: 6,
 		},
 	}))
-	g.Await(t, func(set *appsv1beta1.CloneSet) bool { return *set.Spec.Replicas == 4 && rested(set) })
+	g.Await(t, func(set *appsv1beta1.CloneSet) bool { return *set.Spec.Replicas == 4 && rolledOut(set) })
 	require.Len(t, g.Pods(t), 4)
 }

@@ -24,10 +24,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/noded/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
@@ -65,8 +65,8 @@ func requesting(c *corev1.Container, cpu, memory string) {
 	}
 }
 
-// same requires that no pod was re-created.
-func (g *fixture) same(t *testing.T, before map[string]*corev1.Pod) map[string]*corev1.Pod {
+// requireSamePods requires that no pod was re-created.
+func (g *fixture) requireSamePods(t *testing.T, before map[string]*corev1.Pod) map[string]*corev1.Pod {
 	t.Helper()
 	after := g.Pods(t)
 	for name, p := range after {
@@ -84,10 +84,10 @@ func testResize(t *testing.T, g *fixture) {
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { requesting(&s.Template.Spec.Containers[0], "200m", "64Mi") })
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		require.Equal(t, int32(4), s.Status.ReadyReplicas, "all pods stay ready")
-		return rested(s)
+		return rolledOut(s)
 	})
 	g.PodWrites(t, began, map[string]int{"patch pods": 4, "patch pods/resize": 4, "patch pods/status": 4})
-	for _, p := range g.same(t, before) {
+	for _, p := range g.requireSamePods(t, before) {
 		st := p.Status.ContainerStatuses[0]
 		require.Zero(t, st.RestartCount)
 		require.Equal(t, "200m", st.Resources.Requests.Cpu().String())
@@ -111,9 +111,9 @@ func testResizeAndImage(t *testing.T, g *fixture) {
 		c.Image = "app:2"
 		requesting(c, "100m", "128Mi")
 	})
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 	g.PodWrites(t, began, map[string]int{"patch pods": 2, "patch pods/resize": 2, "patch pods/status": 4})
-	for _, p := range g.same(t, before) {
+	for _, p := range g.requireSamePods(t, before) {
 		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
 		require.Equal(t, "128Mi", p.Status.ContainerStatuses[0].Resources.Requests.Memory().String())
 	}
@@ -133,8 +133,8 @@ func testBatches(t *testing.T, g *fixture) {
 		s.Template.Spec.Containers[1].Image = "app:2"
 		requesting(&s.Template.Spec.Containers[0], "200m", "64Mi") // B 5: a batch of resources alone.
 	})
-	g.Await(t, rested)
-	for _, p := range g.same(t, before) {
+	g.Await(t, rolledOut)
+	for _, p := range g.requireSamePods(t, before) {
 		require.Equal(t, "app:2", p.Status.ContainerStatuses[1].Image)
 		require.Equal(t, "200m", p.Status.ContainerStatuses[0].Resources.Requests.Cpu().String())
 		record := p.Annotations[keys.InPlaceUpdateState]
@@ -155,8 +155,8 @@ func testNativeSidecar(t *testing.T, g *fixture) {
 		s.Template.Spec.InitContainers[0].Image = "proxy:2"
 		requesting(&s.Template.Spec.InitContainers[0], "200m", "64Mi")
 	})
-	g.Await(t, rested)
-	for _, p := range g.same(t, before) {
+	g.Await(t, rolledOut)
+	for _, p := range g.requireSamePods(t, before) {
 		st := p.Status.InitContainerStatuses[0]
 		require.Equal(t, "proxy:2", st.Image)
 		require.Equal(t, "200m", st.Resources.Requests.Cpu().String())
@@ -171,7 +171,7 @@ func testGrace(t *testing.T, g *fixture) {
 		s.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{GracePeriodSeconds: int32(grace / time.Second)}
 	}))
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 	closed := map[string]time.Time{}
 	for _, w := range g.Requests(t, time.Time{}) {
 		switch {
@@ -192,7 +192,7 @@ func testEnv(t *testing.T, g *fixture) {
 	g.make(t, inPlace(2).Spec(reading("one")))
 	before := g.Pods(t)
 	g.change(t, reading("two"))
-	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(g.Pods(t)) == 2 })
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rolledOut(s) && len(g.Pods(t)) == 2 })
 	for name := range g.Pods(t) {
 		require.NotContains(t, before, name)
 	}
@@ -203,8 +203,8 @@ func testEnv(t *testing.T, g *fixture) {
 		reading("three")(s)
 		s.Template.Spec.Containers[0].Image = "app:2"
 	})
-	g.Await(t, rested)
-	for _, p := range g.same(t, before) {
+	g.Await(t, rolledOut)
+	for _, p := range g.requireSamePods(t, before) {
 		require.Equal(t, "three", p.Annotations["config"])
 	}
 }
@@ -220,9 +220,9 @@ func testEnvOnly(t *testing.T, g *fixture) {
 		})
 	})
 	require.Contains(t, fmt.Sprint(set.Status.Conditions), "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it")
-	g.same(t, before)
+	g.requireSamePods(t, before)
 	g.change(t, reading("one"))
-	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(failures(s.Status.Conditions)) == 0 })
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rolledOut(s) && len(failures(s.Status.Conditions)) == 0 })
 }
 
 // TestEnvInCluster starts node daemons on nodes whose pods can't be updated in place without them.
@@ -252,13 +252,13 @@ func TestEnvInCluster(t *testing.T) {
 	updated := func(config string) func(*appsv1beta1.CloneSet) bool {
 		return func(set *appsv1beta1.CloneSet) bool {
 			for name, p := range g.Pods(t) {
-				asks := inplace.RestartRequests(p)
-				if len(asks) == 0 {
+				requests := inplace.RestartRequests(p)
+				if len(requests) == 0 {
 					continue
 				}
 				asked[name] = true
 				require.Equal(t, config, p.Annotations["config"])
-				c := asks[0][0].Container
+				c := requests[0][0].Container
 				report, err := inplace.MarshalStarted([]inplace.StartedContainer{{
 					Name: c.Name, ContainerID: p.Status.ContainerStatuses[0].ContainerID,
 					Hashes: inplace.StartedHashes{ExtractedEnvFromMetadataHash: inplace.EnvHash(inplace.MetadataEnv(c, p))},
@@ -268,11 +268,11 @@ func TestEnvInCluster(t *testing.T) {
 				p.Annotations[keys.RuntimeContainersMeta] = report
 				require.NoError(t, client.IgnoreNotFound(g.Status().Patch(t.Context(), p, client.MergeFrom(from))))
 			}
-			return rested(set) && len(failures(set.Status.Conditions)) == 0
+			return rolledOut(set) && len(failures(set.Status.Conditions)) == 0
 		}
 	}
 	g.Await(t, updated("two"))
-	g.same(t, before)
+	g.requireSamePods(t, before)
 	require.Len(t, asked, 3)
 
 	// Somebody has written the next value to a pod, but its container still has the old one.
@@ -284,7 +284,7 @@ func TestEnvInCluster(t *testing.T) {
 	require.NoError(t, g.Patch(t.Context(), p, client.MergeFrom(from)))
 	g.change(t, reading("three"))
 	g.Await(t, updated("three"))
-	g.same(t, before)
+	g.requireSamePods(t, before)
 	require.Len(t, asked, 3, "container app of pod %s too is restarted", hand)
 }
 
@@ -295,7 +295,7 @@ func TestTakeOverInCluster(t *testing.T) {
 	s := begin(t)
 	g := newFixture(t, s)
 	left := leftBehind(t)
-	g.leave(t, left)
+	g.restore(t, left)
 	before := g.Pods(t)
 	began := clock.RealClock{}.Now()
 	manage(t, s, Options{
@@ -313,7 +313,7 @@ func TestTakeOverInCluster(t *testing.T) {
 	require.Equal(t, left.set.Status.UpdateRevision, set.Status.UpdateRevision)
 	require.Equal(t, left.set.Status.CurrentRevision, set.Status.CurrentRevision)
 	untouched := 0
-	for name, p := range g.same(t, before) {
+	for name, p := range g.requireSamePods(t, before) {
 		if p.Labels[keys.ControllerRevisionHash] == before[name].Labels[keys.ControllerRevisionHash] &&
 			p.Labels[keys.ControllerRevisionHash] == set.Status.CurrentRevision {
 			untouched++
@@ -335,8 +335,8 @@ func TestTakeOverInCluster(t *testing.T) {
 	require.Equal(t, 3, writes["patch pods/status"], "the first gate is opened, the other closed and opened")
 }
 
-// leave creates a set with its revisions and pods in the namespace, as another controller left them.
-func (g *fixture) leave(t *testing.T, left observed) {
+// restore creates a set with its revisions and pods in the namespace, as another controller left them.
+func (g *fixture) restore(t *testing.T, left observed) {
 	t.Helper()
 	status := left.set.Status
 	set := left.set.DeepCopy()
@@ -358,13 +358,13 @@ func (g *fixture) leave(t *testing.T, left observed) {
 		require.NoError(t, g.Create(t.Context(), r))
 	}
 	for _, p := range left.pods {
-		g.leavePod(t, p, own)
+		g.restorePod(t, p, own)
 	}
 	revision.Sort(left.history)
 }
 
-// leavePod creates a pod, waits until it runs, and sets the conditions and annotations that it had.
-func (g *fixture) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) {
+// restorePod creates a pod, waits until it runs, and sets the conditions and annotations that it had.
+func (g *fixture) restorePod(t *testing.T, p *corev1.Pod, own func(client.Object)) {
 	t.Helper()
 	conditions := p.Status.Conditions
 	own(p)

@@ -10,9 +10,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -68,7 +68,7 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 		{
 			name: "without pods/resize in the apiserver the pod is re-created, and the reason says so", from: sized("1"), to: sized("2"),
 			edits: inplace.Options{Resources: true, NoResize: true}, gated: true,
-			why: "container app: resources changed, and the apiserver has no pods/resize, as Kubernetes does from 1.33 on",
+			why: "container app: resources changed, and the apiserver doesn't serve pods/resize (Kubernetes 1.33 or later)",
 		},
 		{
 			name: "without pods/resize other changes are still made in place", from: sized("1"), gated: true,
@@ -84,16 +84,16 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 			why: "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it",
 		},
 		{
-			name: "where one is alive, it is, and the pod is not ready meanwhile", from: reading("one"), to: reading("two"),
+			name: "B 29: env from metadata is changed in place where a node daemon is alive, and the pod is not ready meanwhile", from: reading("one"), to: reading("two"),
 			edits: inplace.Options{Env: true}, daemons: map[string]bool{"node-1": true}, gated: true,
 		},
 		{
-			name: "a daemon on another node does not help", from: reading("one"), to: reading("two"),
+			name: "B 29: env from metadata is not changed in place where only another node has a node daemon", from: reading("one"), to: reading("two"),
 			edits: inplace.Options{Env: true}, daemons: map[string]bool{"node-2": true}, gated: true,
 			why: "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it",
 		},
 		{
-			name: "without the gate for env, it is metadata like any other", from: reading("one"), to: reading("two"), quiet: true,
+			name: "without the gate for env, metadata that env reads is changed like any other", from: reading("one"), to: reading("two"), quiet: true,
 		},
 		{
 			name: "changed volumeClaimTemplates matter to new pods only", from: withTemplates("data"), to: withTemplates("data", "more"), quiet: true,
@@ -103,21 +103,21 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 			gates: Gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
 		},
 		{
-			name: "and so do the first volumeClaimTemplates", from: plain, to: withTemplates("data"),
+			name: "with the gate, the first volumeClaimTemplates re-create pods", from: plain, to: withTemplates("data"),
 			gates: Gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
 		},
 		{
-			name: "not with InPlaceOnly, which re-creates no pod", from: withTemplates("data"), to: withTemplates("data", "more"), quiet: true,
+			name: "with the gate and InPlaceOnly, changed volumeClaimTemplates re-create no pods", from: withTemplates("data"), to: withTemplates("data", "more"), quiet: true,
 			gates: Gates{RecreateOnPVCChange: true}, policy: appsv1beta1.PodInPlaceOnly,
 		},
 		{
-			name: "also if they changed before the template did, by the hash that the pods' revision kept",
+			name: "with the gate, volumeClaimTemplates that changed before the template re-create pods, by the hash in the pods' revision",
 			from: withTemplates("data"), to: withTemplates("data"), gates: Gates{RecreateOnPVCChange: true},
 			history: func(from, _ *appsv1.ControllerRevision) { from.Annotations[keys.VolumeClaimTemplateHash] = "1" },
 			why:     "volumeClaimTemplates changed", gated: true,
 		},
 		{
-			name: "not if they went back since the update revision was written",
+			name: "with the gate, volumeClaimTemplates that were changed back re-create no pods",
 			from: withTemplates("data"), to: withTemplates("data"), gates: Gates{RecreateOnPVCChange: true}, quiet: true,
 			history: func(_, to *appsv1.ControllerRevision) { to.Annotations[keys.VolumeClaimTemplateHash] = "1" },
 		},
@@ -133,8 +133,8 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 				tc.policy = appsv1beta1.PodInPlaceIfPossible
 			}
 			// The note makes the revisions differ even if only volumeClaimTemplates differ.
-			from := web(1).Spec(tc.from).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "one") })
-			o, revs := observedOf(t, web(1).Policy(tc.policy).Spec(tc.to).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "two") }), from)
+			from := web(1).Spec(tc.from).Spec(func(s *appsv1beta1.CloneSetSpec) { withAnnotation(s, "one") })
+			o, revs := observedOf(t, web(1).Policy(tc.policy).Spec(tc.to).Spec(func(s *appsv1beta1.CloneSetSpec) { withAnnotation(s, "two") }), from)
 			o.gates, o.inPlace, o.daemons = tc.gates, tc.edits, tc.daemons
 			if tc.history != nil {
 				tc.history(o.history[0], o.history[1])
@@ -151,7 +151,7 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 	}
 }
 
-func noted(s *appsv1beta1.CloneSetSpec, value string) {
+func withAnnotation(s *appsv1beta1.CloneSetSpec, value string) {
 	if s.Template.Labels == nil {
 		s.Template.Labels = map[string]string{}
 	}
@@ -167,18 +167,18 @@ func withTemplates(names ...string) func(*appsv1beta1.CloneSetSpec) {
 
 func TestPVCTemplateHash(t *testing.T) {
 	t.Parallel()
-	of := func(change func([]corev1.PersistentVolumeClaim)) string {
+	hash := func(change func([]corev1.PersistentVolumeClaim)) string {
 		pvcs := testkit.CloneSet("x").PVCs("data", "logs").Obj().Spec.VolumeClaimTemplates
 		change(pvcs)
 		hash, err := pvcTemplateHash(pvcs)
 		require.NoError(t, err)
 		return hash
 	}
-	same := of(func([]corev1.PersistentVolumeClaim) {})
+	same := hash(func([]corev1.PersistentVolumeClaim) {})
 	require.Regexp(t, `^\d+$`, same)
-	require.Equal(t, same, of(func(c []corev1.PersistentVolumeClaim) { c[0], c[1] = c[1], c[0] }), "the order does not matter")
-	require.Equal(t, same, of(func(c []corev1.PersistentVolumeClaim) { c[0].Labels = map[string]string{"a": "b"} }), "nor do labels")
-	require.NotEqual(t, same, of(func(c []corev1.PersistentVolumeClaim) { c[0].Spec.StorageClassName = new("fast") }))
+	require.Equal(t, same, hash(func(c []corev1.PersistentVolumeClaim) { c[0], c[1] = c[1], c[0] }), "the order does not matter")
+	require.Equal(t, same, hash(func(c []corev1.PersistentVolumeClaim) { c[0].Labels = map[string]string{"a": "b"} }), "labels do not matter")
+	require.NotEqual(t, same, hash(func(c []corev1.PersistentVolumeClaim) { c[0].Spec.StorageClassName = new("fast") }))
 	none, err := pvcTemplateHash(nil)
 	require.NoError(t, err)
 	require.Empty(t, none)
@@ -188,10 +188,10 @@ func TestPVCTemplateHash(t *testing.T) {
 func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	t.Parallel()
 	type policy = appsv1beta1.PodUpdatePolicy
-	was := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("1")) }
+	from := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("1")) }
 	to := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("2")) }
 	planWith := func(p policy) (observed, planned) {
-		o, revs := observedOf(t, to(p), was(p))
+		o, revs := observedOf(t, to(p), from(p))
 		o.inPlace = inplace.Options{Resources: true, NoResize: true}
 		o.with(revs[0], "a", "b")
 		return o, plan(o, now)
@@ -202,7 +202,7 @@ func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	require.Empty(t, p.Of(rollout.StepMarkUnready))
 	require.Equal(t, []string{"web-a"}, keysOf(p.Of(rollout.StepDelete)))
 
-	const why = "the apiserver has no pods/resize"
+	const why = "the apiserver doesn't serve pods/resize"
 	o, p := planWith(appsv1beta1.PodInPlaceOnly)
 	require.Empty(t, p.Steps, text(p))
 	got, events := status(o, p, applied{}, now)
@@ -212,7 +212,7 @@ func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	require.Contains(t, c.Message, why)
 	require.Len(t, events, 1)
 
-	faults := validateInPlaceOnly(was(appsv1beta1.PodInPlaceOnly).Obj(), to(appsv1beta1.PodInPlaceOnly).Obj(), o.inPlace)
+	faults := validateInPlaceOnly(from(appsv1beta1.PodInPlaceOnly).Obj(), to(appsv1beta1.PodInPlaceOnly).Obj(), o.inPlace)
 	require.Len(t, faults, 1)
 	require.Contains(t, faults[0].Error(), why)
 }

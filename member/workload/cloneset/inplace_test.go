@@ -12,7 +12,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
 // TestAResizeThatFailsIsWrittenLater: the image and the resources of a pod change, and the second of the two requests fails at first.

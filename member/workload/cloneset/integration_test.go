@@ -69,11 +69,11 @@ func (g *fixture) make(t *testing.T, b *testkit.CloneSetBuilder) {
 	set := b.Obj()
 	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
 	require.NoError(t, g.Create(t.Context(), set))
-	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) })
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rolledOut(s) })
 }
 
-// rested reports whether the status reflects this spec and all pods are updated and available.
-func rested(s *appsv1beta1.CloneSet) bool {
+// rolledOut reports whether the status reflects this spec and all pods are updated and available.
+func rolledOut(s *appsv1beta1.CloneSet) bool {
 	want := ptr.Deref(s.Spec.Replicas, 0)
 	return s.Status.ObservedGeneration == s.Generation && s.Status.Replicas == want &&
 		s.Status.UpdatedAvailableReplicas == want && s.Status.CurrentRevision == s.Status.UpdateRevision
@@ -131,7 +131,7 @@ func testWrites(t *testing.T, g *fixture) {
 	before := g.Pods(t)
 	began = clock.RealClock{}.Now()
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 	g.PodWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
 	t.Logf("all writes of the update in place: %v", g.Writes(t, began))
 	for name, p := range g.Pods(t) {
@@ -144,13 +144,13 @@ func testWrites(t *testing.T, g *fixture) {
 
 	// A rollback to the first template makes its revision the newest instead of creating a third.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:1" })
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 	var history appsv1.ControllerRevisionList
 	require.NoError(t, g.List(t.Context(), &history, client.InNamespace(g.Namespace)))
 	require.Len(t, history.Items, 2)
 
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](4) })
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 	require.Eventually(t, func() bool { return len(g.Pods(t)) == 4 }, testenv.Long, testenv.Poll)
 
 	g.Rests(t)
@@ -187,7 +187,7 @@ func testReCreate(t *testing.T, g *fixture) {
 			}
 		}
 		most, least = max(most, len(pods)), min(least, available)
-		return rested(s)
+		return rolledOut(s)
 	})
 	require.LessOrEqual(t, most, 8, "want 6, surge 2")
 	require.GreaterOrEqual(t, least, 5, "want 6, budget 1")
@@ -205,7 +205,7 @@ func testBadImage(t *testing.T, g *fixture) {
 	})
 	require.Never(t, func() bool { return g.Object(t).Status.AvailableReplicas < 3 }, 3*time.Second, testenv.Poll)
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:1" })
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 }
 
 func testWebhook(t *testing.T, g *fixture) {
@@ -224,11 +224,11 @@ func testWebhook(t *testing.T, g *fixture) {
 	set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	bad := set.DeepCopy()
 	bad.Spec.MinReadySeconds, bad.Spec.ProgressDeadlineSeconds = 60, ptr.To[int32](60)
-	require.ErrorContains(t, g.Create(t.Context(), bad), "spec.progressDeadlineSeconds: Invalid value: 60: must be above minReadySeconds (60)")
+	require.ErrorContains(t, g.Create(t.Context(), bad), "spec.progressDeadlineSeconds: Invalid value: 60: must be greater than minReadySeconds (60)")
 	set.Spec.Replicas = ptr.To[int32](0)
 	require.NoError(t, g.Create(t.Context(), set))
 
-	got := g.Await(t, rested)
+	got := g.Await(t, rolledOut)
 	require.Equal(t, int32(10), *got.Spec.RevisionHistoryLimit)
 	require.Equal(t, "20%", got.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String())
 	require.Equal(t, corev1.RestartPolicyAlways, got.Spec.Template.Spec.RestartPolicy)
@@ -239,7 +239,7 @@ func testWebhook(t *testing.T, g *fixture) {
 	// A scale does not change the template, and thus not the revision.
 	generation := got.Status.UpdateRevision
 	require.NoError(t, g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"minReadySeconds":1}}`))))
-	require.Equal(t, generation, g.Await(t, rested).Status.UpdateRevision)
+	require.Equal(t, generation, g.Await(t, rolledOut).Status.UpdateRevision)
 
 	err = g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"scaleStrategy":{"podsToDelete":["web-none"]}}}`)))
 	require.ErrorContains(t, err, `"web-none": there is no such pod`)
@@ -262,7 +262,7 @@ func testPodsToDelete(t *testing.T, g *fixture) {
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.ScaleStrategy.PodsToDelete = []string{named} })
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		pods := g.Pods(t) // The status may still count them.
-		return len(s.Spec.ScaleStrategy.PodsToDelete) == 0 && rested(s) && len(pods) == 3 && pods[named] == nil && pods[labelled] == nil
+		return len(s.Spec.ScaleStrategy.PodsToDelete) == 0 && rolledOut(s) && len(pods) == 3 && pods[named] == nil && pods[labelled] == nil
 	})
 }
 
@@ -291,8 +291,8 @@ func (g *fixture) withPVCs(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder 
 	})
 }
 
-// lose deletes one pod, like an eviction would, and returns it.
-func (g *fixture) lose(t *testing.T) *corev1.Pod {
+// evict deletes one pod, like an eviction would, and returns it.
+func (g *fixture) evict(t *testing.T) *corev1.Pod {
 	t.Helper()
 	for _, p := range g.Pods(t) {
 		require.NoError(t, g.Delete(t.Context(), p))
@@ -308,16 +308,16 @@ func testReuse(t *testing.T, g *fixture) {
 	g.make(t, g.withPVCs(web(2)).Reuse())
 	before := g.pvcs(t)
 	require.Len(t, before, 2)
-	lost := g.lose(t)
+	lost := g.evict(t)
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		p := g.Pods(t)[lost.Name]
-		return rested(s) && p != nil && p.UID != lost.UID
+		return rolledOut(s) && p != nil && p.UID != lost.UID
 	})
 	require.ElementsMatch(t, before, g.pvcs(t), "the same PVCs, no other")
 
 	// A scale-in deletes the PVC as well.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](1) })
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 	require.Eventually(t, func() bool { return len(g.pvcs(t)) == 1 }, testenv.Long, testenv.Poll)
 }
 
@@ -326,8 +326,8 @@ func testNoReuse(t *testing.T, g *fixture) {
 	g.volumes(t, 4)
 	g.make(t, g.withPVCs(web(2)))
 	before := g.pvcs(t)
-	lost := g.lose(t)
-	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && g.Pods(t)[lost.Name] == nil })
+	lost := g.evict(t)
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rolledOut(s) && g.Pods(t)[lost.Name] == nil })
 	require.Eventually(t, func() bool {
 		after := g.pvcs(t)
 		return len(after) == 2 && !slices.Contains(after, "data-"+lost.Name) && slices.Contains(before, "data-"+lost.Name)
@@ -389,6 +389,6 @@ func testRelease(t *testing.T, g *fixture) {
 		break
 	}
 	require.NoError(t, g.Patch(t.Context(), free, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"mine"}}}`))))
-	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(g.Pods(t)) == 3 })
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rolledOut(s) && len(g.Pods(t)) == 3 })
 	require.Nil(t, metav1.GetControllerOf(g.Pods(t)[free.Name]))
 }

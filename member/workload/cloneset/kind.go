@@ -13,16 +13,16 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/setup"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clonesets.apps.kruise.io,verbs=get;list;watch;patch
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-cloneset,mutating=true,groups=apps.kruise.io,resources=clonesets,versions=v1beta1,verbs=create;update,name=mcloneset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-cloneset,mutating=false,groups=apps.kruise.io,resources=clonesets,versions=v1beta1,verbs=create;update,name=vcloneset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 
-// Registration registers CloneSet with a member's manager. The flags set fields of the value returned.
+// Registration registers CloneSet with a member's manager. Its flags must be parsed before its other functions are called.
 func Registration() setup.Kind {
 	const name = "cloneset"
 	excludePreparingDelete := false

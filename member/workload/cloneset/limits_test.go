@@ -10,9 +10,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -65,7 +65,7 @@ func TestKnownIssuesOfOpenKruise(t *testing.T) {
 			},
 		},
 		{
-			name: "#1090, kept: scale-in takes pods of the former revision first, down to the partition, and then by state",
+			name: "#1090, kept: scale-in takes pods at the old revision first, down to the partition, and then by state",
 			set:  web(3).Image("app:2").Rolling("1", "100%", "0"),
 			pods: func(o *observed, rev []string) {
 				o.with(rev[0], "a", "b", "c")
@@ -103,7 +103,7 @@ func TestKnownIssuesOfOpenKruise(t *testing.T) {
 			},
 		},
 		{
-			name: "#892: the gate of a new pod that was not opened at its creation is opened once it is scheduled, with ReCreate too",
+			name: "#892: a gate that was not opened at the creation of a pod is opened once the pod is scheduled, also with ReCreate",
 			set:  web(1),
 			pods: func(o *observed, rev []string) {
 				made := newPod(o.set, Gates{}, rev[1], &o.set.Spec.Template, "a", start)

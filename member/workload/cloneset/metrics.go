@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // leakage has the same name and labels as in OpenKruise, where such a CloneSet stops scaling. It keeps only the latest series.
@@ -14,7 +14,7 @@ var leakage = metric.NewBounded(prometheus.CounterOpts{
 	Namespace: "cloneset",
 	Subsystem: "scale",
 	Name:      "expectation_leakage",
-	Help:      "How often a CloneSet was read from the apiserver because the cache did not show its last writes in time.",
+	Help:      "Number of times a CloneSet was read from the apiserver because the cache didn't show its last writes in time.",
 }, metric.MostNamed, "namespace", "name")
 
 var measure = metric.NewPlanning("cloneset", Kind().Kind)

@@ -17,9 +17,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // Kind returns the kind that owner references name.
@@ -75,8 +75,8 @@ func revisionLabels(g Gates) podset.RevisionLabels {
 	return podset.RevisionLabels{Short: g.ShortHash, TemplateHash: true}
 }
 
-// at returns the set as it was for pods at a revision, with the volume claim templates of that revision.
-func at(set *appsv1beta1.CloneSet, p *podset.Plan, rev string) *appsv1beta1.CloneSet {
+// setAtRevision returns the set as it was for pods at a revision, with the volume claim templates of that revision.
+func setAtRevision(set *appsv1beta1.CloneSet, p *podset.Plan, rev string) *appsv1beta1.CloneSet {
 	out := *set
 	out.Spec.VolumeClaimTemplates = p.Claims(rev, set.Spec.VolumeClaimTemplates)
 	return &out

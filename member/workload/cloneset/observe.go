@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
@@ -39,7 +39,7 @@ type observed struct {
 	// memory has the facts about pods that have not changed since the last reconcile.
 	memory *podset.Memory
 	// awaited is why new pods wait until the apiserver sends them to the pod webhook.
-	awaited podstep.Wait
+	awaited podwebhook.Wait
 	// gates are the controller's gates. inPlace says what may be updated in place.
 	gates   Gates
 	inPlace inplace.Options
@@ -55,9 +55,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		if live {
 			leakage.WithLabelValues(key.Namespace, key.Name).Inc()
 		}
-		return o.children(ctx, from, live)
+		return o.readChildren(ctx, from, live)
 	}
-	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.tracked); err != nil {
 		return o, fmt.Errorf("read CloneSet: %w", err)
 	}
 	var err error
@@ -79,8 +79,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// children reads history, pods and PVCs. live means that the reader is the apiserver, which has no index.
-func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
+// readChildren reads history, pods and PVCs. live means that the reader is the apiserver, which has no index.
+func (o *observed) readChildren(ctx context.Context, r client.Reader, live bool) error {
 	var err error
 	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
 		return err
@@ -92,9 +92,9 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	return err
 }
 
-// shown yields all objects that expectations track. The set is one of them, because a plan made from an old status would write the status
+// tracked yields all objects that expectations track. The set is one of them, because a plan made from an old status would write the status
 // again.
-func (o *observed) shown() iter.Seq[metav1.Object] {
+func (o *observed) tracked() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.pvcs, yield) && expect.Each(o.history, yield)
 	}

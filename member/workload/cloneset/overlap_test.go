@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -24,7 +24,7 @@ func TestAnOverlapIsReportedOnceAndItsPodsAreLeftAlone(t *testing.T) {
 	got, events := status(o, p, applied{}, now)
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
 		Type: "SelectorOverlap", Status: "True", Reason: "PodsOfOthers",
-		Message:        "the selector matches pods that have another controller or none, and that are left alone: create a new CloneSet with a narrower one: 3 pods, such as shop-1 of ReplicaSet shop",
+		Message:        "the selector matches pods with another controller or none, which are left alone: create a new CloneSet with a narrower selector: 3 pod(s), such as shop-1 of ReplicaSet shop",
 		LastUpdateTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now),
 	}}, failures(got.Conditions)))
 	require.Equal(t, []string{"SelectorOverlap"}, testkit.Reasons(events))

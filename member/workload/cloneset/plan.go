@@ -12,12 +12,12 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // planned is what to do now: the plan for the pods, which all kinds share, and what is specific to a CloneSet. It is read-only, because it
@@ -64,7 +64,7 @@ func plan(o observed, now time.Time) planned {
 	p.HoldUnsent(o.awaited.Why, o.awaited.Left)
 	p.planPVCs(o)
 	if o.overlap.Count > 0 {
-		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)
+		p.Recheck = timing.Sooner(p.Recheck, ownership.OverlapScanInterval)
 	}
 	p.DetectStall(cmp.Or(deadline(&o.set.Spec), podset.DefaultProgressDeadline), now)
 	p.podsToDelete, p.truncate = p.remaining(o.set.Spec.ScaleStrategy.PodsToDelete)

@@ -17,8 +17,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/plantext"
@@ -121,7 +121,7 @@ func TestPlan(t *testing.T) {
 			o.with(names[0], "a", "b")
 			return o
 		}},
-		{"the gate of a scheduled pod is opened, that of one without a node is not", func(t *testing.T) observed {
+		{"the gate of a scheduled pod is opened, the gate of a pod without a node is not", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(2))
 			fresh := func(n string) *testkit.PodBuilder {
@@ -203,13 +203,13 @@ func TestPlan(t *testing.T) {
 			o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			return o
 		}},
-		{"a pod that is not ready for long enough is rechecked when it will be available", func(t *testing.T) observed {
+		{"a pod that is ready for less than minReadySeconds is rechecked when it becomes available", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3660 }))
 			o.with(names[0], "a")
 			return o
 		}},
-		{"scale-in deletes pods in the zone that has most", func(t *testing.T) observed {
+		{"scale-in deletes pods in the zone that has the most", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(2).Rolling("0", "100%", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}
@@ -228,7 +228,7 @@ func TestPlan(t *testing.T) {
 			o.with(names[0], "a")
 			return o
 		}},
-		{"a pod with a hook is prepared before it is updated, one whose hook has let go is updated", func(t *testing.T) observed {
+		{"a pod with a hook is prepared before its update, and updated once the hook has let go", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, inPlace(4).Image("app:2").Rolling("0", "2", "0").Spec(hookAll), inPlace(4))
 			o.with(names[0], "a", "b", "c")
@@ -280,7 +280,7 @@ func TestPlan(t *testing.T) {
 			o.pods = append(o.pods, pod("b").Rev(names[0]).Serving(start).Label("hold", "yes").State(pods.LifecyclePreparingDelete).Obj())
 			return o
 		}},
-		{"no more pods are created than may be unavailable", func(t *testing.T) observed {
+		{"at most as many pods are created as may be unavailable", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(10).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("25%"))
@@ -307,7 +307,7 @@ func TestPlan(t *testing.T) {
 			}
 			return o
 		}},
-		{"and does not without the gate", func(t *testing.T) observed {
+		{"a raised partition rolls no pods back without the gate", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, inPlace(3).Image("app:2").Rolling("2", "1", "0"), inPlace(3))
 			o.with(names[0], "a")
@@ -323,7 +323,7 @@ func TestPlan(t *testing.T) {
 			o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			return o
 		}},
-		{"with reuse, a pod to delete becomes the owner of its PVCs first, so that no other pod reuses them", func(t *testing.T) observed {
+		{"with reuse, a pod to delete first becomes the owner of its PVCs, so that no other pod reuses them", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(1).PVCs("data").Reuse())
 			o.with(names[0], "a", "b")
@@ -379,28 +379,28 @@ func TestPlanOfPVCs(t *testing.T) {
 	}{
 		{
 			"with reuse, a PVC without a pod is reused by the next pod", true, nil,
-			"  Create new (a): Missing: 0 pods < 1 wanted; reuses the PVCs of a\n",
+			"  Create new (a): Missing: pods: 0, wanted: 1; reuses the PVCs of a\n",
 		},
 		{
 			"without reuse, a PVC without a pod is deleted", false, nil,
-			"  Create new (any id): Missing: 0 pods < 1 wanted\n  delete PVC data-web-a\n",
+			"  Create new (any id): Missing: pods: 0, wanted: 1\n  delete PVC data-web-a\n",
 		},
 		{
 			"with reuse, a new pod waits until the terminating one is gone", true, pod("a").Serving(start).Terminating(now),
-			"  hold 1: PVC: 1 new pods wait for PVCs of pods that are terminating or have ended: web-a\n  recheck after 10m0s\n",
+			"  hold 1: PVC: 1 new pod(s) waiting for PVCs of pods that are terminating or have ended: web-a\n  recheck after 10m0s\n",
 		},
 		{
 			"without reuse, a PVC is deleted with its terminating pod", false, pod("a").Serving(start).Terminating(now),
-			"  give PVC data-web-a to web-a\n  Create new (any id): Missing: 0 pods < 1 wanted\n",
+			"  give PVC data-web-a to web-a\n  Create new (any id): Missing: pods: 0, wanted: 1\n",
 		},
 		{
 			"with reuse, a failed pod is deleted to free its name", true, pod("a").Phase(corev1.PodFailed),
-			"  Delete web-a: Ended: phase Failed; 1 PVCs are for the pod that replaces it\n" +
-				"  hold 1: PVC: 1 new pods wait for PVCs of pods that are terminating or have ended: web-a\n",
+			"  Delete web-a: Ended: phase Failed; 1 PVC(s) will go to the pod that replaces it\n" +
+				"  hold 1: PVC: 1 new pod(s) waiting for PVCs of pods that are terminating or have ended: web-a\n",
 		},
 		{
 			"without reuse, a PVC is deleted with its failed pod", false, pod("a").Phase(corev1.PodFailed),
-			"  give PVC data-web-a to web-a\n  Create new (any id): Missing: 0 pods < 1 wanted\n",
+			"  give PVC data-web-a to web-a\n  Create new (any id): Missing: pods: 0, wanted: 1\n",
 		},
 		{"a PVC of a running pod is left alone", false, pod("a").Serving(start), "  nothing\n"},
 	}
@@ -437,9 +437,9 @@ func TestTheCurrentRevisionIsThatOfPodsWithoutAStatus(t *testing.T) {
 		status, pod int
 		want        int
 	}{
-		{"the status names it", 1, 0, 1},
-		{"without a status it is that of the pods", -1, 1, 1},
-		{"without pods there is only the update revision", -1, -1, 2},
+		{"the status names the current revision", 1, 0, 1},
+		{"without a status, the pods' revision is current", -1, 1, 1},
+		{"without pods, the update revision is current", -1, -1, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -516,7 +516,7 @@ func TestAPodIsDeletedOnceItOwnsItsPVCs(t *testing.T) {
 	p := plan(o, now)
 	require.Len(t, p.transfers, 4)
 	var ready []string
-	for _, c := range p.ready([]string{"data-web-a", "logs-web-a", "data-web-b"}) {
+	for _, c := range p.unblockedDeletes([]string{"data-web-a", "logs-web-a", "data-web-b"}) {
 		ready = append(ready, c.Pod.Key)
 	}
 	require.ElementsMatch(t, []string{"web-a", "web-c"}, ready, "not web-b, one of whose PVCs was changed concurrently")
@@ -530,7 +530,7 @@ func TestPlanIsAFunction(t *testing.T) {
 	before := o.pods[0].DeepCopy()
 	o.pods[0], o.pods[3] = o.pods[3], o.pods[0]
 	require.Equal(t, first, text(plan(o, now)), "the order of the list doesn't matter")
-	require.Empty(t, cmp.Diff(before, o.pods[3]), "what is observed is not changed")
+	require.Empty(t, cmp.Diff(before, o.pods[3]), "observed objects are not changed")
 }
 
 func TestGoalOf(t *testing.T) {
@@ -609,7 +609,7 @@ func TestReplicasTakeNoMemory(t *testing.T) {
 	p := plan(o, now)
 	require.Len(t, createsOf(p), rollout.MaxCreates)
 	require.Equal(t, []rollout.Hold{{
-		Reason: rollout.ReasonBurst, Pods: 1_999_998_998, Why: "1999998998 new pods wait: 1000 are created at a time",
+		Reason: rollout.ReasonBurst, Pods: 1_999_998_998, Why: "1999998998 new pod(s) waiting: at most 1000 are created at a time",
 	}}, p.Holds)
 	s, _ := status(o, p, applied{}, now)
 	require.Empty(t, failures(s.Conditions))

@@ -39,7 +39,7 @@ func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time
 	if deadline(&set.Spec) == 0 {
 		return nil
 	}
-	was := find(set.Status.Conditions, appsv1beta1.CloneSetProgressing)
+	old := find(set.Status.Conditions, appsv1beta1.CloneSetProgressing)
 	at := metav1.NewTime(now.Truncate(time.Second))
 	c := appsv1beta1.CloneSetCondition{
 		Type: appsv1beta1.CloneSetProgressing, Status: corev1.ConditionTrue, LastUpdateTime: at, LastTransitionTime: at,
@@ -55,23 +55,23 @@ func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time
 		c.Reason, c.Message = appsv1beta1.CloneSetReasonPartitionAvailable, "CloneSet has been paused due to partition ready"
 	default:
 		c.Reason, c.Message = appsv1beta1.CloneSetReasonUpdated, "CloneSet is progressing"
-		if hasProgressed(set, was, s) {
+		if hasProgressed(set, old, s) {
 			break
 		}
-		c.LastUpdateTime = was.LastUpdateTime
-		if timedOut(set, was, s, now) {
+		c.LastUpdateTime = old.LastUpdateTime
+		if timedOut(set, old, s, now) {
 			c.Status, c.Reason = corev1.ConditionFalse, appsv1beta1.CloneSetReasonDeadlineExceeded
 			c.Message = fmt.Sprintf("CloneSet revision %s has timed out progressing", s.UpdateRevision)
 		}
 	}
-	if was == nil {
+	if old == nil {
 		return &c
 	}
-	if was.Status == c.Status {
-		c.LastTransitionTime = was.LastTransitionTime
+	if old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
 	}
-	if deadlineStopped(c.Reason) && was.Reason == c.Reason {
-		c.LastUpdateTime = was.LastUpdateTime
+	if deadlineStopped(c.Reason) && old.Reason == c.Reason {
+		c.LastUpdateTime = old.LastUpdateTime
 	}
 	return &c
 }
@@ -82,13 +82,13 @@ func deadlineStopped(reason string) bool {
 }
 
 // hasProgressed reports whether a rollout has just begun, has a new goal or has made progress.
-func hasProgressed(set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus) bool {
+func hasProgressed(set *appsv1beta1.CloneSet, old *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus) bool {
 	before := &set.Status
 	missing := func(s *appsv1beta1.CloneSetStatus) int {
 		n := replicas(&set.Spec) - int(s.Replicas)
 		return max(n, -n)
 	}
-	return was == nil || deadlineStopped(was.Reason) ||
+	return old == nil || deadlineStopped(old.Reason) ||
 		s.UpdateRevision != before.UpdateRevision ||
 		s.ExpectedUpdatedReplicas != before.ExpectedUpdatedReplicas ||
 		s.UpdatedReplicas > before.UpdatedReplicas ||
@@ -103,16 +103,16 @@ func hasProgressed(set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition
 // or the spec changes: lastUpdateTime may have been written by OpenKruise, which sets it when the deadline is exceeded. An OnDelete set whose
 // pods are all available waits for a user, without a deadline.
 func timedOut(
-	set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus, now time.Time,
+	set *appsv1beta1.CloneSet, old *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus, now time.Time,
 ) bool {
 	want := int32(replicas(&set.Spec)) //nolint:gosec // It was an int32.
 	switch {
 	case onDelete(set) && s.Replicas == want && s.AvailableReplicas == want:
 		return false
-	case was.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded && set.Status.ObservedGeneration == s.ObservedGeneration:
+	case old.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded && set.Status.ObservedGeneration == s.ObservedGeneration:
 		return true
 	}
-	return !now.Before(was.LastUpdateTime.Add(deadline(&set.Spec)))
+	return !now.Before(old.LastUpdateTime.Add(deadline(&set.Spec)))
 }
 
 func onDelete(set *appsv1beta1.CloneSet) bool {

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// due returns a set with a deadline of ten minutes.
-func due(replicas int32) *testkit.CloneSetBuilder {
+// withDeadline returns a set with a deadline of ten minutes.
+func withDeadline(replicas int32) *testkit.CloneSetBuilder {
 	return web(replicas).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](600) })
 }
 
@@ -48,115 +48,115 @@ func TestProgress(t *testing.T) {
 		name        string
 		set         *testkit.CloneSetBuilder
 		before, now status
-		was         *appsv1beta1.CloneSetCondition
+		old         *appsv1beta1.CloneSetCondition
 		want        *appsv1beta1.CloneSetCondition
 	}{
-		{name: "without a deadline there is no condition", set: web(4), before: at(1), now: at(1), was: progressing(yes, "CloneSetUpdated", "", start, start)},
+		{name: "without a deadline there is no condition", set: web(4), before: at(1), now: at(1), old: progressing(yes, "CloneSetUpdated", "", start, start)},
 		{
-			name: "a rollout begins now", set: due(4), before: at(0), now: at(0),
+			name: "a rollout begins now", set: withDeadline(4), before: at(0), now: at(0),
 			want: progressing(yes, "CloneSetUpdated", "CloneSet is progressing", now, now),
 		},
 		{
-			name: "a rollout in progress keeps the time of its last progress", set: due(4), before: at(1), now: at(1),
-			was:  progressing(yes, "CloneSetUpdated", "old", ago(9*time.Minute), start),
+			name: "a rollout in progress keeps the time of its last progress", set: withDeadline(4), before: at(1), now: at(1),
+			old:  progressing(yes, "CloneSetUpdated", "old", ago(9*time.Minute), start),
 			want: progressing(yes, "CloneSetUpdated", "CloneSet is progressing", ago(9*time.Minute), start),
 		},
 		{
-			name: "B 2: a pod that becomes available extends the deadline", set: due(4), before: at(1), now: at(2),
-			was:  progressing(yes, "CloneSetUpdated", "", ago(9*time.Minute), start),
+			name: "B 2: a pod that becomes available extends the deadline", set: withDeadline(4), before: at(1), now: at(2),
+			old:  progressing(yes, "CloneSetUpdated", "", ago(9*time.Minute), start),
 			want: progressing(yes, "CloneSetUpdated", "CloneSet is progressing", now, start),
 		},
 		{
-			name: "B 2: another template begins a deadline of its own", set: due(4),
+			name: "B 2: a new template starts a new deadline", set: withDeadline(4),
 			before: at(1), now: with(at(1), func(s *status) { s.UpdateRevision = "web-3" }),
-			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			old:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetUpdated", "CloneSet is progressing", now, start),
 		},
 		{
-			name: "so does a lower partition", set: due(4).Rolling("1", "1", "0"),
+			name: "a lower partition starts a new deadline", set: withDeadline(4).Rolling("1", "1", "0"),
 			before: with(at(1), func(s *status) { s.ExpectedUpdatedReplicas = 2 }),
 			now:    with(at(1), func(s *status) { s.ExpectedUpdatedReplicas = 3 }),
-			was:    progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			old:    progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want:   progressing(yes, "CloneSetUpdated", "CloneSet is progressing", now, start),
 		},
 		{
-			name: "re-creating a missing pod is progress", set: due(4),
+			name: "re-creating a missing pod is progress", set: withDeadline(4),
 			before: with(at(1), func(s *status) { s.Replicas = 2 }), now: with(at(1), func(s *status) { s.Replicas = 3 }),
-			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			old:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetUpdated", "CloneSet is progressing", now, start),
 		},
 		{
-			name: "without progress for as long as the deadline, it is exceeded now", set: due(4), before: at(1), now: at(1),
-			was:  progressing(yes, "CloneSetUpdated", "", ago(10*time.Minute), start),
+			name: "without progress for as long as the deadline, it is exceeded now", set: withDeadline(4), before: at(1), now: at(1),
+			old:  progressing(yes, "CloneSetUpdated", "", ago(10*time.Minute), start),
 			want: progressing(no, "ProgressDeadlineExceeded", "CloneSet revision web-2 has timed out progressing", ago(10*time.Minute), now),
 		},
 		{
-			name: "an exceeded deadline stays exceeded, with its time", set: due(4), before: at(1), now: at(1),
-			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
+			name: "an exceeded deadline stays exceeded and keeps its time", set: withDeadline(4), before: at(1), now: at(1),
+			old:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
 			want: progressing(no, "ProgressDeadlineExceeded", "CloneSet revision web-2 has timed out progressing", ago(time.Hour), ago(50*time.Minute)),
 		},
 		{
-			name: "an exceeded deadline stays exceeded with the time that OpenKruise wrote", set: due(4), before: at(1), now: at(1),
-			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Minute), ago(time.Minute)),
+			name: "an exceeded deadline stays exceeded with the time that OpenKruise wrote", set: withDeadline(4), before: at(1), now: at(1),
+			old:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Minute), ago(time.Minute)),
 			want: progressing(no, "ProgressDeadlineExceeded", "CloneSet revision web-2 has timed out progressing", ago(time.Minute), ago(time.Minute)),
 		},
 		{
-			name: "B 2: progress after the deadline makes the rollout progressing again", set: due(4), before: at(1), now: at(2),
-			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
+			name: "B 2: progress after the deadline makes the rollout progressing again", set: withDeadline(4), before: at(1), now: at(2),
+			old:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
 			want: progressing(yes, "CloneSetUpdated", "CloneSet is progressing", now, now),
 		},
 		{
-			name: "a longer deadline makes the rollout progressing again", set: due(4).Spec(func(s *appsv1beta1.CloneSetSpec) { *s.ProgressDeadlineSeconds = 7200 }),
+			name: "a longer deadline makes the rollout progressing again", set: withDeadline(4).Spec(func(s *appsv1beta1.CloneSetSpec) { *s.ProgressDeadlineSeconds = 7200 }),
 			before: at(1), now: with(at(1), func(s *status) { s.ObservedGeneration = 2 }),
-			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
+			old:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
 			want: progressing(yes, "CloneSetUpdated", "CloneSet is progressing", ago(time.Hour), now),
 		},
 		{
-			name:   "the largest deadline is none, so there is no condition",
-			set:    due(4).Spec(func(s *appsv1beta1.CloneSetSpec) { *s.ProgressDeadlineSeconds = math.MaxInt32 }),
+			name:   "the largest deadline means no deadline, so there is no condition",
+			set:    withDeadline(4).Spec(func(s *appsv1beta1.CloneSetSpec) { *s.ProgressDeadlineSeconds = math.MaxInt32 }),
 			before: at(1), now: at(1),
-			was: progressing(yes, "CloneSetUpdated", "", ago(100000*time.Hour), start),
+			old: progressing(yes, "CloneSetUpdated", "", ago(100000*time.Hour), start),
 		},
 		{
-			name: "B 2: a rollout that completes after its deadline is available", set: due(4), before: at(3), now: complete,
-			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
+			name: "B 2: a rollout that completes after its deadline is available", set: withDeadline(4), before: at(3), now: complete,
+			old:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
 			want: progressing(yes, "CloneSetAvailable", "CloneSet is available", now, now),
 		},
 		{
-			name: "a completed rollout keeps its time", set: due(4), before: complete, now: complete,
-			was:  progressing(yes, "CloneSetAvailable", "", start, start),
+			name: "a completed rollout keeps its time", set: withDeadline(4), before: complete, now: complete,
+			old:  progressing(yes, "CloneSetAvailable", "", start, start),
 			want: progressing(yes, "CloneSetAvailable", "CloneSet is available", start, start),
 		},
 		{
-			name: "a completed rollout is available although paused", set: due(4).Paused(), before: complete, now: complete,
+			name: "a completed rollout is available although paused", set: withDeadline(4).Paused(), before: complete, now: complete,
 			want: progressing(yes, "CloneSetAvailable", "CloneSet is available", now, now),
 		},
 		{
-			name: "a paused rollout does not exceed its deadline", set: due(4).Paused(), before: at(1), now: at(1),
-			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			name: "a paused rollout does not exceed its deadline", set: withDeadline(4).Paused(), before: at(1), now: at(1),
+			old:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetPaused", "CloneSet is paused", now, start),
 		},
 		{
-			name: "a resumed rollout has the whole deadline again", set: due(4), before: at(1), now: at(1),
-			was:  progressing(yes, "CloneSetPaused", "", ago(time.Hour), start),
+			name: "a resumed rollout has the whole deadline again", set: withDeadline(4), before: at(1), now: at(1),
+			old:  progressing(yes, "CloneSetPaused", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetUpdated", "CloneSet is progressing", now, start),
 		},
 		{
-			name: "at the partition no deadline runs", set: due(4).Rolling("3", "1", "0"), before: at(0),
+			name: "no deadline runs once the partition is reached", set: withDeadline(4).Rolling("3", "1", "0"), before: at(0),
 			now:  with(at(1), func(s *status) { s.ExpectedUpdatedReplicas = 1 }),
-			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			old:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "ProgressPartitionAvailable", "CloneSet has been paused due to partition ready", now, start),
 		},
 		{
-			name: "OnDelete waits for a user without a deadline", set: due(4).Spec(func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete }),
+			name: "OnDelete waits for a user without a deadline", set: withDeadline(4).Spec(func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete }),
 			before: at(1), now: at(1),
-			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			old:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetUpdated", "CloneSet is progressing", ago(time.Hour), start),
 		},
 		{
-			name: "with OnDelete the deadline runs from the deletion", set: due(4).OnDelete(),
+			name: "with OnDelete the deadline runs from the deletion", set: withDeadline(4).OnDelete(),
 			before: at(1), now: with(at(1), func(s *status) { s.Replicas, s.AvailableReplicas = 3, 3 }),
-			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			old:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetUpdated", "CloneSet is progressing", now, start),
 		},
 	}
@@ -164,8 +164,8 @@ func TestProgress(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			set := tt.set.Status(tt.before).Obj()
-			if tt.was != nil {
-				set.Status.Conditions = []appsv1beta1.CloneSetCondition{*tt.was}
+			if tt.old != nil {
+				set.Status.Conditions = []appsv1beta1.CloneSetCondition{*tt.old}
 			}
 			require.Empty(t, cmp.Diff(tt.want, progress(set, &tt.now, now)))
 		})
@@ -174,7 +174,7 @@ func TestProgress(t *testing.T) {
 
 func TestReconcileIsRequeuedAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	o, names := observedOf(t, due(2).Image("app:2"), due(2))
+	o, names := observedOf(t, withDeadline(2).Image("app:2"), withDeadline(2))
 	o.with(names[0], "a", "b")
 	o.set.Status.Conditions = []appsv1beta1.CloneSetCondition{*progressing(corev1.ConditionTrue, "CloneSetUpdated", "", now.Add(-9*time.Minute), start)}
 	require.Equal(t, time.Minute, plan(o, now).Recheck)
@@ -203,7 +203,7 @@ func TestAStalledUpdateIsReportedOnceWithItsTime(t *testing.T) {
 	began := now.Add(-9 * time.Minute)
 	o := stalledUpdate(t, web(3), began)
 	got, events := status(o, plan(o, now), applied{}, now)
-	require.Empty(t, failures(got.Conditions), "nine minutes are not too long")
+	require.Empty(t, failures(got.Conditions), "no stall after nine minutes")
 	require.Empty(t, events)
 	require.Equal(t, time.Minute, plan(o, now).Recheck)
 
@@ -211,7 +211,7 @@ func TestAStalledUpdateIsReportedOnceWithItsTime(t *testing.T) {
 	p := plan(o, later)
 	require.Zero(t, p.Recheck)
 	o.set.Status, events = status(o, p, applied{}, later)
-	message := "web-a has not completed its update in place since 2026-11-21T09:51:00Z: container app waits: ImagePullBackOff; 1 pods wait so"
+	message := "web-a hasn't completed its in-place update since 2026-11-21T09:51:00Z: container app is waiting: ImagePullBackOff; 1 pod(s) waiting for this"
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
 		Type: "FailedUpdate", Status: "True", Reason: "UpdateStalled", Message: message,
 		LastUpdateTime: metav1.NewTime(later), LastTransitionTime: metav1.NewTime(later),
@@ -245,10 +245,10 @@ func TestAStalledUpdateNamesWhatTheContainerWaitsFor(t *testing.T) {
 
 	o.pods[2].Status.ContainerStatuses[0].State = waits
 	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
-	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "container app waits: ImagePullBackOff")
+	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "container app is waiting: ImagePullBackOff")
 	o.pods[2].Status.ContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
 	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
-	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "ImagePullBackOff", "which of the two is not reported")
+	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "ImagePullBackOff", "the message doesn't say which of the two")
 }
 
 // B 29: the message says that no node daemon can restart the container.
@@ -268,10 +268,10 @@ func TestAStalledUpdateNamesAMissingNodeDaemon(t *testing.T) {
 		o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 		return find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message
 	}
-	const why = "container app reads changed metadata by env and was not restarted"
-	require.Contains(t, message(), why+", and its node has no daemon that could restart it; 1 pods wait so")
+	const why = "container app reads changed metadata by env and wasn't restarted"
+	require.Contains(t, message(), why+", and its node has no daemon that could restart it; 1 pod(s) waiting for this")
 	o.daemons = map[string]bool{"node-1": true}
-	require.Contains(t, message(), why+"; 1 pods wait so", "a daemon that has started since")
+	require.Contains(t, message(), why+"; 1 pod(s) waiting for this", "a daemon that has started since")
 }
 
 func TestAStalledUpdateIsReportedAtTheDeadlineOfTheSet(t *testing.T) {
@@ -285,8 +285,8 @@ func unready(name, rev string, since time.Time) *corev1.Pod {
 	return pod(name).Rev(rev).Created(since).Gate(true, since).Running().NotReady().Obj()
 }
 
-// asked adds a hook that holds pods before an in-place update.
-func asked(s *appsv1beta1.CloneSetSpec) {
+// withUpdateHook adds a hook that holds pods before an in-place update.
+func withUpdateHook(s *appsv1beta1.CloneSetSpec) {
 	s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/hold": "yes"}}}
 }
 
@@ -308,7 +308,7 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 				o.with(names[0], "a", "b")
 				o.pods = append(o.pods, unready("c", names[1], long))
 			},
-			want: "no pod became available since 2026-11-21T09:00:00Z: 2 old pods wait: 1 updated pods not available >= 1 at a time",
+			want: "no pod has become available since 2026-11-21T09:00:00Z: 2 old pod(s) waiting: 1 updated pod(s) not available yet, at most 1 at a time",
 		},
 		{
 			name: "a terminating pod makes room soon, ready or not",
@@ -329,10 +329,10 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 				o.with(names[0], "a")
 				o.pods = append(o.pods, pod("b").Rev(names[0]).Created(long).Phase(corev1.PodFailed).Obj())
 			},
-			want: "the numbers of the spec let no pod be replaced: 1 old pods wait: 1 available <= 1 minimum",
+			want: "the numbers in the spec allow no pod to be replaced: 1 old pod(s) waiting: 1 available, at least 1 must remain",
 		},
 		{
-			name: "a few minutes are not too long",
+			name: "no stall after a few minutes",
 			set:  web(3).Image("app:2").Rolling("0", "1", "0"),
 			change: func(o *observed, names []string) {
 				o.with(names[0], "a", "b")
@@ -342,7 +342,7 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 		},
 		{
 			name: "pods that a hook holds are unavailable since then, ready or not",
-			set:  web(3).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(asked),
+			set:  web(3).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(withUpdateHook),
 			change: func(o *observed, names []string) {
 				o.with(names[0], "a", "b")
 				o.pods = append(o.pods, pod("c").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).
@@ -352,12 +352,12 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 		},
 		{
 			name: "an unanswered hook is reported with its time",
-			set:  web(1).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(asked),
+			set:  web(1).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(withUpdateHook),
 			change: func(o *observed, names []string) {
 				o.pods = append(o.pods, pod("c").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).
 					Label("example.com/hold", "yes").Annotation(keys.LifecycleTimestamp, long.Format(time.RFC3339)).Obj())
 			},
-			want: "web-c waits for its hook in PreparingUpdate since 2026-11-21T09:00:00Z: 1 pods wait for their lifecycle hooks",
+			want: "web-c has been waiting for its hook in PreparingUpdate since 2026-11-21T09:00:00Z: 1 pod(s) waiting for their lifecycle hooks",
 		},
 		{
 			name: "a scale-out that waits for pods that never become ready is a FailedScale",
@@ -368,7 +368,7 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 				o.pods = append(o.pods, unready("b", names[0], long))
 			},
 			scale: true,
-			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 new pods wait: 1 unavailable and 0 made now, of 1",
+			want:  "no pod has become available since 2026-11-21T09:00:00Z: 1 new pod(s) waiting: 1 unavailable and 0 created now, at most 1",
 		},
 		{
 			name: "a new pod that waits for the PVCs of a terminating one is a FailedScale",
@@ -380,10 +380,10 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 				o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			},
 			scale: true,
-			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 new pods wait for PVCs of pods that are terminating or have ended: web-b",
+			want:  "no pod has become available since 2026-11-21T09:00:00Z: 1 new pod(s) waiting for PVCs of pods that are terminating or have ended: web-b",
 		},
 		{
-			name: "but not one that has just begun to wait",
+			name: "a new pod that has just begun to wait for PVCs is not a FailedScale",
 			set:  web(2).PVCs("data").Reuse(),
 			change: func(o *observed, names []string) {
 				o.with(names[0], "a")
@@ -411,7 +411,7 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 				o.pods = append(o.pods, unready("c", names[0], long))
 			},
 			scale: true,
-			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 pods marked for deletion wait: 2 available <= 2 minimum",
+			want:  "no pod has become available since 2026-11-21T09:00:00Z: 1 pod(s) marked for deletion waiting: 2 available, at least 2 must remain",
 		},
 		{
 			name: "numbers that allow no update, which were not validated, are reported at once",
@@ -419,7 +419,7 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 			change: func(o *observed, names []string) {
 				o.with(names[0], "a", "b", "c")
 			},
-			want: "the numbers of the spec let no pod be replaced: 3 old pods wait: 3 available <= 3 minimum",
+			want: "the numbers in the spec allow no pod to be replaced: 3 old pod(s) waiting: 3 available, at least 3 must remain",
 		},
 	}
 	for _, tt := range tests {
@@ -446,15 +446,15 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 			require.Equal(t, []string{string(kind)}, testkit.Reasons(events))
 			o.set.Status = got
 			again, events := status(o, plan(o, now.Add(time.Hour)), applied{}, now.Add(time.Hour))
-			require.Empty(t, cmp.Diff(got, again), "it is written once")
-			require.Empty(t, events, "and reported once")
+			require.Empty(t, cmp.Diff(got, again), "written once")
+			require.Empty(t, events, "reported once")
 		})
 	}
 }
 
 func TestAChangeOfProgressAloneIsACountsOnlyChange(t *testing.T) {
 	t.Parallel()
-	set := due(4).Obj()
+	set := withDeadline(4).Obj()
 	set.Status.Conditions = []appsv1beta1.CloneSetCondition{*progressing(corev1.ConditionTrue, "CloneSetUpdated", "1 of 4", start, start)}
 	s := *set.Status.DeepCopy()
 	s.UpdatedReplicas = 2

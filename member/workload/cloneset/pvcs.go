@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // ownershipTransfer makes a pod the owner of a PVC, so that the PVC is deleted with the pod.
@@ -29,7 +29,7 @@ type instance struct {
 // planPVCs plans the PVCs, and assigns instance IDs to new pods. A new pod reuses PVCs by getting their ID.
 //
 // PVCs of a pod that this plan deletes are deleted as well: after the pod or, with reuse, by transferring them to the pod first (see
-// transferDeleted). For PVCs whose pod is lost in another way (its node is gone, it was evicted, a user deleted it), the user chooses with
+// transferDeleted). For PVCs whose pod is lost for another reason (its node is gone, it was evicted, a user deleted it), the user chooses with
 // enablePVCReuse:
 //
 //	reuse      they stay, and the next new pod gets their ID. Because the pod's name contains the ID, the new pod waits until the
@@ -38,13 +38,13 @@ type instance struct {
 //
 // PVCs of a pod that is released are always transferred to it.
 func (p *planned) planPVCs(o observed) {
-	left := p.leftIDs(o)
+	left := p.idsLeft(o)
 	if len(o.pvcs) == 0 { // Most sets have none, and the code below visits each pod.
 		p.assignIDs(nil, nil, left)
 		return
 	}
 	instances := map[string]*instance{}
-	of := func(id string) *instance {
+	instanceOf := func(id string) *instance {
 		if instances[id] == nil {
 			instances[id] = &instance{}
 		}
@@ -52,12 +52,12 @@ func (p *planned) planPVCs(o observed) {
 	}
 	for _, c := range o.pvcs {
 		if id := instanceID(c); id != "" && c.DeletionTimestamp == nil {
-			of(id).pvcs = append(of(id).pvcs, c)
+			instanceOf(id).pvcs = append(instanceOf(id).pvcs, c)
 		}
 	}
 	for i := range p.Pods {
 		if id := instanceID(p.Pods[i].Object); id != "" {
-			of(id).pod = &p.Pods[i]
+			instanceOf(id).pod = &p.Pods[i]
 		}
 	}
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
@@ -83,16 +83,16 @@ func (p *planned) planPVCs(o observed) {
 		default:
 			releasing = append(releasing, in.pod.Key)
 			if in.pod.Object.DeletionTimestamp == nil {
-				p.Steps = append(p.Steps, podset.Step{Kind: rollout.StepDelete, Pod: in.pod, Reason: rollout.ReasonEnded, Why: fmt.Sprintf(
-					"phase %s; %d PVCs are for the pod that replaces it", in.pod.Object.Status.Phase, len(in.pvcs))})
+				why := fmt.Sprintf("phase %s; %d PVC(s) will go to the pod that replaces it", in.pod.Object.Status.Phase, len(in.pvcs))
+				p.Steps = append(p.Steps, podset.Step{Step: rollout.Step{Kind: rollout.StepDelete, Reason: rollout.ReasonEnded, Why: why}, Pod: in.pod})
 			}
 		}
 	}
 	p.assignIDs(free, releasing, left)
 }
 
-// leftIDs returns the IDs of new pods that the last attempt failed to create.
-func (p *planned) leftIDs(o observed) []string {
+// idsLeft returns the IDs of new pods that the last attempt failed to create.
+func (p *planned) idsLeft(o observed) []string {
 	names := o.memory.Names()
 	if len(names) == 0 {
 		return nil
@@ -168,7 +168,7 @@ func (p *planned) assignIDs(free, releasing, left []string) {
 	p.Steps = steps
 	if held > 0 {
 		p.Holds = append(p.Holds, rollout.Hold{Reason: rollout.ReasonPVC, Pods: held, Why: fmt.Sprintf(
-			"%d new pods wait for PVCs of pods that are terminating or have ended: %s", held, event.Names(releasing))})
+			"%d new pod(s) waiting for PVCs of pods that are terminating or have ended: %s", held, event.Names(releasing))})
 	}
 }
 

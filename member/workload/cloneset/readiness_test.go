@@ -14,10 +14,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -71,7 +71,7 @@ func TestKstatusTellsHowFarASetIs(t *testing.T) {
 // A budget that refuses the next step is named, even after the deadline of the rollout.
 func TestReadinessNamesTheBudgetThatRefuses(t *testing.T) {
 	t.Parallel()
-	told := func(set *testkit.CloneSetBuilder, progressing *appsv1beta1.CloneSetCondition, was map[string]string) map[string]string {
+	reasonsOf := func(set *testkit.CloneSetBuilder, progressing *appsv1beta1.CloneSetCondition, reasons map[string]string) map[string]string {
 		o, names := observedOf(t, set, web(2))
 		o.with(names[0], "a", "b")
 		if progressing != nil {
@@ -79,36 +79,36 @@ func TestReadinessNamesTheBudgetThatRefuses(t *testing.T) {
 			o.set.Status.UpdateRevision, o.set.Status.Replicas, o.set.Status.AvailableReplicas, o.set.Status.ExpectedUpdatedReplicas = names[1], 2, 2, 2
 		}
 		a := applied{}
-		a.Waits = podcontrol.WaitsFor([]string{podguard.BudgetMessage("web", "no")})
+		a.Waits = podcontrol.WaitsFor([]string{podwebhook.BudgetMessage("web", "no")})
 		s, _ := status(o, plan(o, now), a, now)
 		for _, c := range report.OnlyReadiness(s.Conditions, conditionForm().Form) {
-			was[string(c.Type)] = c.Reason + ": " + c.Message
+			reasons[string(c.Type)] = c.Reason + ": " + c.Message
 		}
-		return was
+		return reasons
 	}
-	waits := "pods wait for PodUnavailableBudget web, which lets no more of them become unavailable now"
-	require.Equal(t, map[string]string{"Ready": "Refused: " + waits, "Reconciling": "Refused: " + waits}, told(web(2).Image("app:2"), nil, map[string]string{}))
+	waits := "pods wait for PodUnavailableBudget web, which allows no more of them to become unavailable now"
+	require.Equal(t, map[string]string{"Ready": "Refused: " + waits, "Reconciling": "Refused: " + waits}, reasonsOf(web(2).Image("app:2"), nil, map[string]string{}))
 	late := web(2).Image("app:2").Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = new(int32(60)) })
-	got := told(late, &appsv1beta1.CloneSetCondition{
+	got := reasonsOf(late, &appsv1beta1.CloneSetCondition{
 		Type: appsv1beta1.CloneSetProgressing, Status: "True", Reason: appsv1beta1.CloneSetReasonUpdated, LastUpdateTime: metav1.NewTime(now.Add(-time.Hour)),
 	}, map[string]string{})
 	require.Contains(t, got["Stalled"], "ProgressDeadlineExceeded: CloneSet revision ")
 	require.Contains(t, got["Stalled"], "has timed out progressing; "+waits)
 }
 
-// none refuses everything.
-type none struct{}
+// refusingJudge refuses everything.
+type refusingJudge struct{}
 
-func (none) refusal() *podguard.Refusal {
-	return &podguard.Refusal{Message: podguard.BudgetMessage("web", "none")}
+func (refusingJudge) refusal() *podwebhook.Refusal {
+	return &podwebhook.Refusal{Message: podwebhook.BudgetMessage("web", "none")}
 }
 
-func (n none) Check(context.Context, podguard.Request) (*podguard.Refusal, error) {
+func (n refusingJudge) Check(context.Context, podwebhook.Request) (*podwebhook.Refusal, error) {
 	return n.refusal(), nil
 }
 
-func (n none) Forecast(_ context.Context, requests []podguard.Request) ([]*podguard.Refusal, error) {
-	out := make([]*podguard.Refusal, len(requests))
+func (n refusingJudge) Forecast(_ context.Context, requests []podwebhook.Request) ([]*podwebhook.Refusal, error) {
+	out := make([]*podwebhook.Refusal, len(requests))
 	for i := range out {
 		out[i] = n.refusal()
 	}
@@ -138,17 +138,17 @@ func TestAnUpdateThatABudgetRefusesIsToldOnce(t *testing.T) {
 		pod.Status = ready.Status
 		require.NoError(t, s.api.Status().Update(t.Context(), &pod))
 	}
-	s.Guards = podguard.Guards{{Guard: podguard.Guard{Gates: podguard.Gates{podguard.Delete: ""}}, Judge: none{}}}
+	s.Guards = podwebhook.Guards{{Guard: podwebhook.Guard{Gates: podwebhook.Gates{podwebhook.Delete: ""}}, Judge: refusingJudge{}}}
 	set := s.get(t)
 	set.Spec.Replicas = new(int32(1))
 	require.NoError(t, s.api.Update(t.Context(), set))
 	next(2 * time.Second)
 	next(5 * time.Second)
 	require.Equal(t, "Refused", next(13*time.Second))
-	was := writes
+	before := writes
 	require.Equal(t, "Refused", next(23*time.Second))
 	require.Equal(t, "Refused", next(33*time.Second))
-	require.Equal(t, was, writes, "an attempt writes no status")
+	require.Equal(t, before, writes, "a refused attempt writes no status")
 	s.Guards = nil
 	next(43 * time.Second)
 	require.NotEqual(t, "Refused", next(45*time.Second))

@@ -96,8 +96,8 @@ func TestRefusedPodIsTriedAgainUnderItsName(t *testing.T) {
 			}
 			require.Equal(t, before, statuses, "the condition stays as it is")
 			require.Len(t, events, 1, "one event, which is sent again")
-			require.Equal(t, made, pvcs, "no other PVC is made")
-			require.Zero(t, deleted, "no PVC is removed")
+			require.Equal(t, made, pvcs, "no other PVC is created")
+			require.Zero(t, deleted, "no PVC is deleted")
 
 			limit = 4
 			_, err := s.reconcile(t)
@@ -107,7 +107,7 @@ func TestRefusedPodIsTriedAgainUnderItsName(t *testing.T) {
 			require.NoError(t, err)
 			var claims corev1.PersistentVolumeClaimList
 			require.NoError(t, s.api.List(t.Context(), &claims))
-			require.Len(t, claims.Items, len(object.Spec.VolumeClaimTemplates)*4, "a PVC for each pod and none besides")
+			require.Len(t, claims.Items, len(object.Spec.VolumeClaimTemplates)*4, "one PVC for each pod and no others")
 		})
 	}
 }
@@ -132,7 +132,7 @@ func TestARefusalWithAnotherTextEachTimeIsWrittenOnceInAWhile(t *testing.T) {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	}, web(4).Obj())
-	says := func() string {
+	message := func() string {
 		for _, c := range s.get(t).Status.Conditions {
 			if c.Type == appsv1beta1.CloneSetFailedScale {
 				return c.Message
@@ -145,13 +145,13 @@ func TestARefusalWithAnotherTextEachTimeIsWrittenOnceInAWhile(t *testing.T) {
 		require.ErrorContains(t, err, "refused by request")
 	}
 	require.Equal(t, 5, attempts)
-	require.Equal(t, 1, statuses, "that it fails is written, and not each text")
-	require.Contains(t, says(), "refused by request 1")
+	require.Equal(t, 1, statuses, "the failure is written once, not each new message")
+	require.Contains(t, message(), "refused by request 1")
 
 	s.clock.SetTime(now.Add(time.Minute))
 	_, err := s.reconcile(t)
 	require.Error(t, err)
-	require.Contains(t, says(), "refused by request 6", "the cause may be another one meanwhile")
+	require.Contains(t, message(), "refused by request 6", "the message is updated after a while")
 	require.Equal(t, 2, statuses)
 }
 

@@ -12,14 +12,14 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// everywhere means that there is a node daemon on each node.
-type everywhere struct{}
+// daemonsEverywhere means that there is a node daemon on each node.
+type daemonsEverywhere struct{}
 
-func (everywhere) Live(string) bool { return true }
+func (daemonsEverywhere) Live(string) bool { return true }
 
 // TestContainersAreRestartedOnceWhateverIsLost restarts the containers of three pods by an annotation, twice, one pod at a time.
 func TestContainersAreRestartedOnceWhateverIsLost(t *testing.T) {
@@ -28,7 +28,7 @@ func TestContainersAreRestartedOnceWhateverIsLost(t *testing.T) {
 	started := kind.New
 	kind.New = func(p sim.Process) (reconcile.Reconciler, error) {
 		r, err := started(p)
-		r.(*Reconciler).InPlace, r.(*Reconciler).Daemons = inplace.Options{Env: true}, everywhere{}
+		r.(*Reconciler).InPlace, r.(*Reconciler).Daemons = inplace.Options{Env: true}, daemonsEverywhere{}
 		return r, err
 	}
 	kind.Actors = append(kind.Actors, sim.NodeDaemon{})
@@ -58,12 +58,12 @@ func TestContainersAreRestartedOnceWhateverIsLost(t *testing.T) {
 					return false
 				}
 			}
-			return whole(3, "app:1")(s)
+			return allAvailable(3, "app:1")(s)
 		}
 	}
 	story := func() sim.Scenario {
 		return scenario("restarts", web(3).Policy(appsv1beta1.PodInPlaceOnly).Rolling("0", "1", "0"),
-			edit("restart", whole(3, "app:1"), restart("1")).simulated(),
+			edit("restart", allAvailable(3, "app:1"), restart("1")).simulated(),
 			edit("restart again", restarts(1), restart("2")).simulated())
 	}
 	calm := sim.Run(t.Context(), kind, story(), sim.Schedule{})

@@ -7,7 +7,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 func TestANewPodGoesIntoServiceAtOnce(t *testing.T) {
@@ -21,28 +22,28 @@ func TestANewPodGoesIntoServiceAtOnce(t *testing.T) {
 		want  string // the status; empty if nothing is sent
 	}{
 		{
-			name: "#892: by one patch that opens its gate",
+			name: "#892: one patch opens its gate",
 			want: `{"conditions":[{"type":"InPlaceUpdateReady","status":"True","lastTransitionTime":"2026-11-21T10:00:00Z","reason":null,"message":null}]}`,
 		},
 		{
-			name: "with all of its gates", hooks: &pods.Lifecycle{PreDelete: &pods.LifecycleHook{MarkPodNotReady: true}},
+			name: "one patch opens all of its gates", hooks: &pods.Lifecycle{PreDelete: &pods.LifecycleHook{MarkPodNotReady: true}},
 			want: `{"conditions":[
 				{"type":"KruisePodReady","status":"True","lastTransitionTime":"2026-11-21T10:00:00Z","reason":null,"message":null},
 				{"type":"InPlaceUpdateReady","status":"True","lastTransitionTime":"2026-11-21T10:00:00Z","reason":null,"message":null}]}`,
 		},
-		{name: "but not before a hook has answered", hooks: &pods.Lifecycle{PreNormal: hook()}},
+		{name: "the gate stays closed before a hook has answered", hooks: &pods.Lifecycle{PreNormal: hook()}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			set := web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.Lifecycle = tc.hooks }).Obj()
 			pod := newPod(set, Gates{}, "web-1", &set.Spec.Template, "a", now)
 			pod.UID = "made"
-			then := (&Reconciler{Controller: &podcontrol.Controller{}}).applier(set).IntoService(pod, now)
+			patchOf := (&Reconciler{Controller: &podcontrol.Controller{Controller: &control.Controller{}}}).applier(set).IntoService(pod, now)
 			if tc.want == "" {
-				require.Nil(t, then)
+				require.Nil(t, patchOf)
 				return
 			}
-			p, err := then(pod)
+			p, err := patchOf(pod)
 			require.NoError(t, err)
 			require.Equal(t, "status", p.Subresource)
 			require.JSONEq(t, `{"metadata":{"uid":"made","labels":{"lifecycle.apps.kruise.io/state":"Normal"},

@@ -49,8 +49,8 @@ func (r rogue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	return r.Reconciler.Reconcile(ctx, req)
 }
 
-// storyNamed returns the story with that name.
-func storyNamed(t *testing.T, name string) sim.Scenario {
+// findStory returns the story with that name.
+func findStory(t *testing.T, name string) sim.Scenario {
 	t.Helper()
 	all := append(scenarios(), fewReady())
 	i := slices.IndexFunc(all, func(s sim.Scenario) bool { return s.Name == name })
@@ -92,8 +92,8 @@ func remove(ctx context.Context, c client.Client, o client.Object) error {
 	return client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())}))
 }
 
-// one returns the first of the set's own pods if there are at least that many and all are available.
-func (s scene) one(atLeast int) *corev1.Pod {
+// firstPod returns the first of the set's own pods if there are at least that many and all are available.
+func (s scene) firstPod(atLeast int) *corev1.Pod {
 	own := s.own()
 	if len(own) < atLeast || slices.ContainsFunc(own, func(p *corev1.Pod) bool { return !availableIn(s.set, p, s.now) }) {
 		return nil
@@ -108,17 +108,17 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 		name  string
 		story string
 		habit func(ctx context.Context, c client.Client, s scene) error
-		says  string
+		want  string
 	}{
 		{"takes a pod out of service beyond the budget", "minReadySeconds", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.own() {
-				if availableIn(s.set, p, s.now) && some(1)(s) && p.Labels[keys.SpecifiedDelete] == "" {
+				if availableIn(s.set, p, s.now) && someUpdated(1)(s) && p.Labels[keys.SpecifiedDelete] == "" {
 					return remove(ctx, c, p)
 				}
 			}
 			return nil
 		}, "the budget holds"},
-		{"scales in the one pod that is ready", "few are ready", func(ctx context.Context, c client.Client, s scene) error {
+		{"deletes the only ready pod at scale-in", "few are ready", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.own() {
 				if len(s.own()) == 4 && *s.set.Spec.Replicas == 2 && p.Spec.Containers[0].Image == "app:1" {
 					return remove(ctx, c, p)
@@ -133,7 +133,7 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 			return errors.Join(c.Create(ctx, podLike(s.own()[0])), c.Create(ctx, podLike(s.own()[0])))
 		}, "never more pods than replicas and surge"},
 		{"#1153: surges while paused", "paused surge", func(ctx context.Context, c client.Client, s scene) error {
-			if p := s.one(3); p != nil {
+			if p := s.firstPod(3); p != nil {
 				return c.Create(ctx, podLike(p))
 			}
 			return nil
@@ -146,14 +146,14 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 			}
 			return nil
 		}, "a pod is updated once for a revision"},
-		{"updates a pod to another revision than is wanted", "in place with partition", func(ctx context.Context, c client.Client, s scene) error {
-			if p := s.one(5); p != nil {
+		{"updates a pod to an unwanted revision", "in place with partition", func(ctx context.Context, c client.Client, s scene) error {
+			if p := s.firstPod(5); p != nil {
 				return toImage(ctx, c, p, "app:3", "web-another")
 			}
 			return nil
 		}, "which is not wanted"},
 		{"goes below the partition", "in place with partition", func(ctx context.Context, c client.Client, s scene) error {
-			if p := s.one(5); p != nil && s.set.Status.UpdatedReplicas == 2 {
+			if p := s.firstPod(5); p != nil && s.set.Status.UpdatedReplicas == 2 {
 				for _, p := range s.own() {
 					if p.Spec.Containers[0].Image == "app:1" {
 						return toImage(ctx, c, p, "app:2", s.set.Status.UpdateRevision)
@@ -180,7 +180,7 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 			return nil
 		}, "only deletable pods are deleted"},
 		{"prepares the deletion of a pod that is not deletable", "scale-in with hooks", func(ctx context.Context, c client.Client, s scene) error {
-			if p := s.one(4); p != nil {
+			if p := s.firstPod(4); p != nil {
 				return c.Patch(ctx, p, client.RawPatch(types.MergePatchType,
 					fmt.Appendf(nil, `{"metadata":{"labels":{%q:"PreparingDelete"}}}`, keys.LifecycleState)))
 			}
@@ -210,8 +210,8 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 			}
 			return nil
 		}, "pods of lower deletion cost are deleted first"},
-		{"updates pods without the priority first", "who goes first", func(ctx context.Context, c client.Client, s scene) error {
-			p := s.one(4)
+		{"updates pods without the priority first", "updates by priority", func(ctx context.Context, c client.Client, s scene) error {
+			p := s.firstPod(4)
 			if p == nil || p.Labels["tier"] != "" || len(slices.DeleteFunc(s.own(), func(p *corev1.Pod) bool { return p.Labels["tier"] == "" })) == 0 {
 				return nil
 			}
@@ -222,8 +222,8 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 			return c.Patch(ctx, p, client.RawPatch(types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata":{"labels":{%q:"PreparingUpdate"}}}`, keys.LifecycleState)))
 		}, "pods of the priority are updated first"},
-		{"deletes whatever has the name", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
-			if p := s.one(6); p != nil {
+		{"deletes by name without the UID", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
+			if p := s.firstPod(6); p != nil {
 				return c.Delete(ctx, p)
 			}
 			return nil
@@ -238,7 +238,7 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 		}, "others' objects are left alone"},
 		{"deletes a PVC that a pod mounts", "PVCs that are reused", func(ctx context.Context, c client.Client, s scene) error {
 			for _, pvc := range s.pvcs {
-				if pvc.DeletionTimestamp == nil && s.one(3) != nil {
+				if pvc.DeletionTimestamp == nil && s.firstPod(3) != nil {
 					return remove(ctx, c, pvc)
 				}
 			}
@@ -266,8 +266,8 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 				inner, err := sound(p)
 				return rogue{inner, p, tt.habit}, err
 			}
-			r := sim.Run(t.Context(), k, storyNamed(t, tt.story), sim.Schedule{})
-			require.ErrorContains(t, r.Err, tt.says)
+			r := sim.Run(t.Context(), k, findStory(t, tt.story), sim.Schedule{})
+			require.ErrorContains(t, r.Err, tt.want)
 		})
 	}
 }

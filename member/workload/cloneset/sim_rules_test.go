@@ -14,10 +14,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -94,8 +94,8 @@ func owned[T client.Object](w *sim.World, o T) bool {
 
 // ownPVC: a PVC belongs to the set, or was transferred to one of its pods, which may be gone.
 func ownPVC(w *sim.World, c *corev1.PersistentVolumeClaim) bool {
-	return owned(w, c) || slices.ContainsFunc(w.Changes(), func(was sim.Change) bool {
-		p, ok := was.After.(*corev1.Pod)
+	return owned(w, c) || slices.ContainsFunc(w.Changes(), func(change sim.Change) bool {
+		p, ok := change.After.(*corev1.Pod)
 		return ok && owned(w, p) && len(c.OwnerReferences) > 0 && c.OwnerReferences[0].UID == p.UID
 	})
 }
@@ -188,11 +188,11 @@ func onlyDeletable(w *sim.World, c sim.Change) error {
 // known counts the pods in the controller's cache that the controller has not deleted, pod included.
 func known(w *sim.World, pod *corev1.Pod) int {
 	gone := map[types.UID]bool{}
-	for _, was := range w.Changes() {
-		if was.ByController() && was.Verb == sim.Delete && was.Err == nil && was.Before.GetUID() != pod.UID {
-			gone[was.Before.GetUID()] = true
+	for _, change := range w.Changes() {
+		if change.ByController() && change.Verb == sim.Delete && change.Err == nil && change.Before.GetUID() != pod.UID {
+			gone[change.Before.GetUID()] = true
 		}
-		if after, ok := was.After.(*corev1.Pod); ok && was.ByController() && lifecycle.Of(after) == pods.LifecyclePreparingDelete && after.UID != pod.UID {
+		if after, ok := change.After.(*corev1.Pod); ok && change.ByController() && lifecycle.Of(after) == pods.LifecyclePreparingDelete && after.UID != pod.UID {
 			gone[after.UID] = true
 		}
 	}
@@ -219,8 +219,8 @@ func lowestCostFirst(w *sim.World, c sim.Change) error {
 		return n
 	}
 	for _, p := range sim.Cached[*corev1.Pod](w) {
-		is := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
-		if is != nil && is.UID != pod.UID && available(w, p) && available(w, is) && max(price(p), price(is)) < price(pod) {
+		live := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
+		if live != nil && live.UID != pod.UID && available(w, p) && available(w, live) && max(price(p), price(live)) < price(pod) {
 			return fmt.Errorf("%s, and %s has a lower cost", c.Request, p.Name)
 		}
 	}
@@ -236,8 +236,8 @@ func priorityFirst(w *sim.World, c sim.Change) error {
 		return nil
 	}
 	if i := slices.IndexFunc(sim.Cached[*corev1.Pod](w), func(p *corev1.Pod) bool {
-		is := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
-		return p.Labels["tier"] == "first" && old(w, p) && available(w, p) && is != nil && available(w, is)
+		live := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
+		return p.Labels["tier"] == "first" && old(w, p) && available(w, p) && live != nil && available(w, live)
 	}); i >= 0 {
 		return fmt.Errorf("%s, and a pod of the priority has not been updated", c.Request)
 	}
@@ -294,8 +294,8 @@ func onlyItsOwnPVCs(w *sim.World, c sim.Change) error {
 			return nil // the cache still shows the pod; if it stays, another rule fails
 		}
 	}
-	for _, was := range w.Changes() {
-		if pod, ok := was.Before.(*corev1.Pod); ok && was.ByController() && was.Verb == sim.Delete && instanceID(pod) == instanceID(pvc) {
+	for _, change := range w.Changes() {
+		if pod, ok := change.Before.(*corev1.Pod); ok && change.ByController() && change.Verb == sim.Delete && instanceID(pod) == instanceID(pvc) {
 			return nil
 		}
 	}

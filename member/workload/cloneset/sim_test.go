@@ -21,10 +21,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -39,8 +39,7 @@ func simulated(tb testing.TB) sim.Kind {
 		Fields: Registration().Fields,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{Draw: p.Draw, Controller: &podcontrol.Controller{
-				Client: p.Client, Live: p.Live, Clock: p.Clock,
-				Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{}, Parallel: 1,
+				Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{}),
 			}}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
@@ -96,12 +95,12 @@ func (s story) simulated() sim.Scenario {
 
 // withPVCs is a scenario with PVCs: pods are lost, re-created for an update, fail, and are scaled in.
 func withPVCs(name string, set *testkit.CloneSetBuilder) sim.Scenario {
-	well := func(w *sim.World) bool { return whole(3, "app:2")(sceneOf(w)) }
+	well := func(w *sim.World) bool { return allAvailable(3, "app:2")(sceneOf(w)) }
 	return scenario(name, set,
 		sim.LoseNode("node-1", nil),
 		edit("a new image", nil, image("app:2")).simulated(),
 		sim.EndPods("node-2", well),
-		edit("scale to 2", whole(3, "app:2"), scale(2)).simulated())
+		edit("scale to 2", allAvailable(3, "app:2"), scale(2)).simulated())
 }
 
 // deletedUnseen is a scenario in which pods are deleted before they appear in the cache.
@@ -143,7 +142,7 @@ func deleteUnseen() sim.Edit {
 func deletedPVC() sim.Scenario {
 	return scenario("the PVC of a running pod is deleted", web(2).PVCs("data"),
 		sim.Edit{
-			Name: "delete the PVC of a pod", When: func(w *sim.World) bool { return whole(2, "app:1")(sceneOf(w)) },
+			Name: "delete the PVC of a pod", When: func(w *sim.World) bool { return allAvailable(2, "app:1")(sceneOf(w)) },
 			Do: func(ctx context.Context, w *sim.World) error {
 				for _, p := range sceneOf(w).own() {
 					return w.User().Delete(ctx, &corev1.PersistentVolumeClaim{
@@ -221,15 +220,15 @@ func TestPodsAreMadeAnewAlsoIfTheirPVCTemplatesChangedBeforeTheTemplate(t *testi
 	story := func(set *testkit.CloneSetBuilder) sim.Scenario {
 		set.Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0").PVCs("data").Spec(size("1Gi"))
 		return scenario("PVC templates change first", set,
-			edit("a new image", whole(2, "app:1"), image("app:2")).simulated(),
-			edit("larger PVCs", whole(2, "app:2"), size("2Gi")).simulated(),
-			edit("back to the former image", nil, image("app:1")).simulated(),
-			edit("an image that none had", whole(2, "app:1"), image("app:3")).simulated())
+			edit("a new image", allAvailable(2, "app:1"), image("app:2")).simulated(),
+			edit("larger PVCs", allAvailable(2, "app:2"), size("2Gi")).simulated(),
+			edit("back to the previous image", nil, image("app:1")).simulated(),
+			edit("an image that no pod had", allAvailable(2, "app:1"), image("app:3")).simulated())
 	}
 	calm := sim.Run(t.Context(), kind, story(web(2)), sim.Schedule{})
 	require.NoError(t, calm.Err)
 	const want = "2 pods were deleted\na pod of app:3\na pod of app:3\na PVC of 2Gi\na PVC of 2Gi"
-	require.Equal(t, want, calm.Summary, "once: the first and the last update are in place")
+	require.Equal(t, want, calm.Summary, "once, because the first and the last update are in place")
 	for at := 1; at <= calm.Writes; at++ {
 		r := sim.Run(t.Context(), kind, story(web(2)), sim.Schedule{Faults: []sim.Fault{{Kind: sim.CrashAfter, At: at}}})
 		require.NoError(t, r.Err, "a crash after write %d", at)

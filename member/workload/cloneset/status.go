@@ -9,30 +9,30 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile
 // changed is counted by the next one. The function is pure.
 func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.CloneSetStatus, []event.Event) {
-	was := &o.set.Status
+	old := &o.set.Status
 	if a.Collided {
-		s := was.DeepCopy()
+		s := old.DeepCopy()
 		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
 		return *s, nil
 	}
 	s := appsv1beta1.CloneSetStatus{
 		ObservedGeneration: o.set.Generation,
-		CollisionCount:     was.CollisionCount,
+		CollisionCount:     old.CollisionCount,
 		UpdateRevision:     p.Revision.Revision.Name,
 		CurrentRevision:    p.Current.Name,
 		LabelSelector:      metav1.FormatLabelSelector(o.set.Spec.Selector),
 	}
 	if a.Revision != nil || p.InvalidSpec != "" { // The revision may not exist.
-		s.UpdateRevision, s.CurrentRevision = was.UpdateRevision, was.CurrentRevision
+		s.UpdateRevision, s.CurrentRevision = old.UpdateRevision, old.CurrentRevision
 	}
 	n := p.Count()
 	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = n.All, n.Ready, n.Available
@@ -43,10 +43,10 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.CloneS
 	}
 	scale, update := a.Failures(&p.Plan, a.transferred, a.deletedPVCs)
 	var begun []event.Event
-	s.Conditions, begun = podcontrol.Conditions(was.Conditions, conditionForm(), scale, update, o.overlap.Failure(Kind().Kind), p.TerminatingPVCs(), now)
+	s.Conditions, begun = podcontrol.Conditions(old.Conditions, conditionForm(), scale, update, o.overlap.Failure(Kind().Kind), p.TerminatingPVCs(), now)
 	s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
 	s.Conditions = report.PutReadiness(s.Conditions, conditionForm().Form, readiness(&p.Plan, scale, update, a.Waits, &s), now)
-	events := a.Events(&p.Plan, o.set.Generation != was.ObservedGeneration, []error{a.deletedPVCs}, []error{a.transferred})
+	events := a.Events(&p.Plan, o.set.Generation != old.ObservedGeneration, []error{a.deletedPVCs}, []error{a.transferred})
 	return s, append(events, begun...)
 }
 
@@ -104,17 +104,17 @@ func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) {
 		return false
 	}
-	was := &set.Status
-	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = was.Replicas, was.ReadyReplicas, was.AvailableReplicas
+	old := &set.Status
+	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = old.Replicas, old.ReadyReplicas, old.AvailableReplicas
 	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas =
-		was.UpdatedReplicas, was.UpdatedReadyReplicas, was.UpdatedAvailableReplicas
-	p, now := find(was.Conditions, appsv1beta1.CloneSetProgressing), find(s.Conditions, appsv1beta1.CloneSetProgressing)
+		old.UpdatedReplicas, old.UpdatedReadyReplicas, old.UpdatedAvailableReplicas
+	p, now := find(old.Conditions, appsv1beta1.CloneSetProgressing), find(s.Conditions, appsv1beta1.CloneSetProgressing)
 	if p != nil && now != nil && p.Status == now.Status && p.Reason == now.Reason {
 		s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), p)
 	}
-	if !report.EqualButReadiness(conditionForm().Form, was.Conditions, s.Conditions) {
+	if !report.EqualButReadiness(conditionForm().Form, old.Conditions, s.Conditions) {
 		return false
 	}
-	s.Conditions = was.Conditions
-	return apiequality.Semantic.DeepEqual(*was, s)
+	s.Conditions = old.Conditions
+	return apiequality.Semantic.DeepEqual(*old, s)
 }

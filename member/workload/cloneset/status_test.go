@@ -15,10 +15,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -51,9 +51,9 @@ func TestStatusCurrentRevision(t *testing.T) {
 		old, new []string
 		current  bool // the update revision becomes the current revision
 	}{
-		{"stays while an old pod is there", []string{"a"}, []string{"b"}, false},
-		{"stays while an updated pod is missing", nil, []string{"b"}, false},
-		{"moves on when all pods are updated", nil, []string{"a", "b"}, true},
+		{"the current revision stays while there is an old pod", []string{"a"}, []string{"b"}, false},
+		{"the current revision stays while an updated pod is missing", nil, []string{"b"}, false},
+		{"the current revision moves on when all pods are updated", nil, []string{"a", "b"}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -109,12 +109,12 @@ func TestStatusConditions(t *testing.T) {
 	tests := []struct {
 		name string
 		set  *testkit.CloneSetBuilder
-		was  []appsv1beta1.CloneSetCondition
+		old  []appsv1beta1.CloneSetCondition
 		done applied
 		want []appsv1beta1.CloneSetCondition
 	}{
 		{
-			"without a failure there is none", web(1), nil, applied{}, nil,
+			"no condition without a failure", web(1), nil, applied{}, nil,
 		},
 		{
 			"a failed creation is FailedScale", web(1), nil,
@@ -134,7 +134,7 @@ func TestStatusConditions(t *testing.T) {
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", before)},
 		},
 		{
-			"a failure that is over is removed, and no other condition",
+			"a failure that is over is removed, and other conditions stay",
 			web(1),
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "x", before), other},
 			applied{},
@@ -143,7 +143,7 @@ func TestStatusConditions(t *testing.T) {
 		{
 			"numbers that can't be resolved are FailedUpdate", web(1).Rolling("0", "x", "0"), nil,
 			applied{},
-			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "InvalidSpec", `maxUnavailable: resolve "x" of 1 pods: `+
+			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "InvalidSpec", `maxUnavailable: resolve "x" of 1 pod(s): `+
 				"invalid value for IntOrString: invalid type: string is not a percentage", at)},
 		},
 		{
@@ -153,7 +153,7 @@ func TestStatusConditions(t *testing.T) {
 			}), nil,
 			applied{},
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "NotInPlace",
-				"1 old pods can't be updated in place: container app: command changed", at)},
+				"1 old pod(s) can't be updated in place: container app: command changed", at)},
 		},
 	}
 	for _, tt := range tests {
@@ -161,11 +161,11 @@ func TestStatusConditions(t *testing.T) {
 			t.Parallel()
 			o, names := observedOf(t, tt.set, web(1))
 			o.with(names[0], "a")
-			o.set.Status.Conditions = tt.was
-			was := fmt.Sprint(tt.was)
+			o.set.Status.Conditions = tt.old
+			old := fmt.Sprint(tt.old)
 			got, _ := status(o, plan(o, now), tt.done, now)
 			require.Empty(t, cmp.Diff(tt.want, failures(got.Conditions)))
-			require.Equal(t, was, fmt.Sprint(tt.was), "the observed conditions are not modified")
+			require.Equal(t, old, fmt.Sprint(tt.old), "the observed conditions are not modified")
 		})
 	}
 }
@@ -182,8 +182,8 @@ func TestAPVCThatIsDeletedUnderARunningPodIsReportedOnce(t *testing.T) {
 	}
 	first, events := status(o, plan(o, now), applied{}, now)
 	require.Equal(t, []string{"PVCTerminating"}, testkit.Reasons(events))
-	require.Equal(t, "2 pods run on PVCs that are being deleted, such as pod web-a on PVC data-web-a: save the data, which is gone when the pod "+
-		"is deleted or recreated", events[0].Note)
+	require.Equal(t, "2 pod(s) using PVCs that are being deleted, such as pod web-a with PVC data-web-a: save the data, "+
+		"which will be lost when the pod is deleted or re-created", events[0].Note)
 	at := metav1.NewTime(now)
 	require.Equal(t, []appsv1beta1.CloneSetCondition{{
 		Type: "PVCTerminating", Status: "True", Reason: "PodsRun", Message: events[0].Note, LastUpdateTime: at, LastTransitionTime: at,
@@ -231,12 +231,12 @@ func TestEventsAreOneForEachClass(t *testing.T) {
 		notes = append(notes, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Note))
 	}
 	require.Equal(t, []string{
-		"Normal SuccessfulCreate: created 4 pods: a, b, c and 1 more",
+		"Normal SuccessfulCreate: created 4 pod(s): a, b, c and 1 more",
 		"Warning FailedCreate: create pod e: quota",
-		"Normal SuccessfulDelete: deleted 2 pods: f, g",
-		"Normal SuccessfulUpdatePodReCreate: deleted 1 pods to re-create them at " + names[1] + ": h",
+		"Normal SuccessfulDelete: deleted 2 pod(s): f, g",
+		"Normal SuccessfulUpdatePodReCreate: deleted 1 pod(s) to re-create them at " + names[1] + ": h",
 		"Warning FailedUpdatePodReCreate: delete i: no",
-		"Normal SuccessfulUpdatePodInPlace: updated 2 pods in place to " + names[1] + ": j, k",
+		"Normal SuccessfulUpdatePodInPlace: updated 2 pod(s) in place to " + names[1] + ": j, k",
 		"Warning FailedDelete: delete PVC n: no",
 		"Warning FailedUpdate: patch PVC o: no",
 		"Warning FailedUpdate: patch p: no",

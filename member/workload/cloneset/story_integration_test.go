@@ -32,26 +32,26 @@ func TestStoriesInCluster(t *testing.T) {
 	}
 }
 
-// rests returns the states of the simulated story before each of its acts and at its end.
-func rests(t *testing.T, s story) []string {
+// statesAtRest returns the states of the simulated story before each of its acts and at its end.
+func statesAtRest(t *testing.T, s story) []string {
 	t.Helper()
 	var out []string
-	told := s.simulated()
-	for i, e := range told.Edits {
+	recorded := s.simulated()
+	for i, e := range recorded.Edits {
 		do := e.Do
-		told.Edits[i].Do = func(ctx context.Context, w *sim.World) error {
+		recorded.Edits[i].Do = func(ctx context.Context, w *sim.World) error {
 			out = append(out, sceneOf(w).end(0))
 			return do(ctx, w)
 		}
 	}
-	r := sim.Run(t.Context(), simulated(t), told, sim.Schedule{})
+	r := sim.Run(t.Context(), simulated(t), recorded, sim.Schedule{})
 	require.NoError(t, r.Err)
 	return append(out, r.Summary)
 }
 
 func play(t *testing.T, g *fixture, s story) {
 	t.Helper()
-	want := rests(t, s)
+	want := statesAtRest(t, s)
 	unowned := foreign()
 	unowned.Namespace, unowned.UID, unowned.ResourceVersion, unowned.Spec.NodeName = g.Namespace, "", "", ""
 	require.NoError(t, g.Create(t.Context(), unowned))
@@ -64,13 +64,13 @@ func play(t *testing.T, g *fixture, s story) {
 	require.NoError(t, g.Create(t.Context(), set))
 	for i, a := range s.acts {
 		if a.when == nil {
-			g.comesTo(t, a.name, want[i])
+			g.awaitState(t, a.name, want[i])
 		} else {
 			require.Eventually(t, func() bool { return a.when(g.scene(t)) }, testenv.Long, testenv.Poll, a.name)
 		}
-		g.do(t, a)
+		g.perform(t, a)
 	}
-	g.comesTo(t, "the end", want[len(s.acts)])
+	g.awaitState(t, "the end", want[len(s.acts)])
 	g.Rests(t)
 	require.Empty(t, cmp.Diff(want[len(s.acts)], g.scene(t).end(0)))
 }
@@ -107,23 +107,23 @@ func ignoreTransient(t *testing.T, err error) {
 	}
 }
 
-// comesTo waits until the cluster is in the state that the simulated story was in.
-func (g *fixture) comesTo(t *testing.T, what, want string) {
+// awaitState waits until the cluster is in the state that the simulated story was in.
+func (g *fixture) awaitState(t *testing.T, what, want string) {
 	t.Helper()
 	var got string
 	require.Eventually(t, func() bool {
 		got = g.scene(t).end(0)
 		return got == want
-	}, testenv.Long, testenv.Poll, "%s: %s", what, lazily(func() string { return cmp.Diff(want, got) }))
+	}, testenv.Long, testenv.Poll, "%s: %s", what, lazyText(func() string { return cmp.Diff(want, got) }))
 }
 
-// lazily is text that is computed when it is printed.
-type lazily func() string
+// lazyText is text that is computed when it is printed.
+type lazyText func() string
 
-func (l lazily) String() string { return l() }
+func (l lazyText) String() string { return l() }
 
-// do does what the user does, again if there was a concurrent change.
-func (g *fixture) do(t *testing.T, a act) {
+// perform does what the user does, again if there was a concurrent change.
+func (g *fixture) perform(t *testing.T, a act) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		o := a.change(g.scene(t))

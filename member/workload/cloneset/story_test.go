@@ -15,8 +15,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -78,12 +78,12 @@ func scale(n int32) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) { s.Replicas = &n }
 }
 
-func paused(is bool) func(*appsv1beta1.CloneSetSpec) {
-	return func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = is }
+func paused(value bool) func(*appsv1beta1.CloneSetSpec) {
+	return func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = value }
 }
 
-// some reports, for act.when, whether n pods should run app:2.
-func some(n int) func(scene) bool {
+// someUpdated reports, for act.when, whether n pods should run app:2.
+func someUpdated(n int) func(scene) bool {
 	return func(s scene) bool {
 		have := 0
 		for _, p := range s.own() {
@@ -95,8 +95,8 @@ func some(n int) func(scene) bool {
 	}
 }
 
-// whole reports, for act.when, whether n pods of an image are available and there are no others.
-func whole(n int, image string) func(scene) bool {
+// allAvailable reports, for act.when, whether n pods of an image are available and there are no others.
+func allAvailable(n int, image string) func(scene) bool {
 	return func(s scene) bool {
 		have := 0
 		for _, p := range s.pods {
@@ -138,13 +138,13 @@ func onPod(name string, when func(scene) bool, n int, change func(*corev1.Pod)) 
 	}}
 }
 
-// labelOne labels the first pod for deletion.
-func labelOne() act {
+// labelForDeletion labels the first pod for deletion.
+func labelForDeletion() act {
 	return onPod("label a pod for deletion", nil, 0, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
 }
 
-// listOne adds the first pod to podsToDelete and sets replicas to n.
-func listOne(n int32) act {
+// addToPodsToDelete adds the first pod to podsToDelete and sets replicas to n.
+func addToPodsToDelete(n int32) act {
 	return act{name: "add a pod to podsToDelete", change: func(s scene) client.Object {
 		own := s.own()
 		if len(own) == 0 {
@@ -224,10 +224,10 @@ func stories() []story {
 			edit("scale to 6", nil, scale(6)), edit("scale to 2", nil, scale(2)),
 		}},
 		{"scale-in order", web(5), []act{
-			cost(1, whole(5, "app:1")), cost(2, whole(5, "app:1")), edit("scale to 2", withCost(2), scale(2)),
+			cost(1, allAvailable(5, "app:1")), cost(2, allAvailable(5, "app:1")), edit("scale to 2", withCost(2), scale(2)),
 		}},
 		{"scale-in with hooks", held(4), []act{
-			edit("scale to 2", nil, scale(2)), labelOne(), edit("scale to 3", nil, scale(3)),
+			edit("scale to 2", nil, scale(2)), labelForDeletion(), edit("scale to 3", nil, scale(3)),
 		}},
 		{"in place with partition", inPlace(5).Rolling("3", "2", "0"), []act{
 			edit("a new image", nil, image("app:2")),
@@ -238,17 +238,17 @@ func stories() []story {
 		}},
 		{"blue-green", web(5), blueGreen()},
 		{"pods to delete", inPlace(4).Rolling("0", "1", "0"), []act{
-			labelOne(), listOne(3), edit("a new image", nil, image("app:2")), labelOne(),
+			labelForDeletion(), addToPodsToDelete(3), edit("a new image", nil, image("app:2")), labelForDeletion(),
 		}},
 		{"rollback midway", inPlace(5).Rolling("0", "2", "0"), []act{
-			edit("a new image", nil, image("app:2")), edit("back", some(2), image("app:1")),
+			edit("a new image", nil, image("app:2")), edit("back", someUpdated(2), image("app:1")),
 		}},
 		{"rollback midway with hooks", held(3).Rolling("0", "1", "0"), []act{
-			edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1")),
+			edit("a new image", nil, image("app:2")), edit("back", someUpdated(1), image("app:1")),
 		}},
 		{"paused", inPlace(4).Rolling("0", "2", "0"), []act{
 			edit("a new image", nil, image("app:2")),
-			edit("pause", some(1), paused(true)), edit("scale to 5", nil, scale(5)), edit("resume", nil, paused(false)),
+			edit("pause", someUpdated(1), paused(true)), edit("scale to 5", nil, scale(5)), edit("resume", nil, paused(false)),
 		}},
 		{"paused surge", web(3).Rolling("0", "1", "1").Paused(), []act{
 			edit("a new image", nil, image("app:2")), edit("resume", nil, paused(false)),
@@ -259,7 +259,7 @@ func stories() []story {
 		{"minReadySeconds", inPlace(4).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3 }), []act{
 			edit("a new image", nil, image("app:2")), edit("scale to 5", nil, scale(5)), edit("scale to 2", nil, scale(2)),
 		}},
-		{"who goes first", inPlace(4).Rolling("2", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
+		{"updates by priority", inPlace(4).Rolling("2", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 			s.UpdateStrategy.RollingUpdate.PriorityStrategy = &pods.UpdatePriorityStrategy{WeightPriority: first}
 		}), []act{
 			onPod("one pod goes first", nil, -1, func(p *corev1.Pod) { p.Labels["tier"] = "first" }),

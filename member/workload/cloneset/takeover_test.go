@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -38,13 +38,13 @@ func TestPlanOfATakeOver(t *testing.T) {
 	}
 	got, events := status(o, p, applied{}, now)
 	require.Empty(t, events)
-	was := o.set.Status
-	require.Equal(t, was.Replicas, got.Replicas)
-	require.Equal(t, was.ReadyReplicas, got.ReadyReplicas)
-	require.Equal(t, was.UpdatedReplicas, got.UpdatedReplicas)
-	require.Equal(t, was.UpdateRevision, got.UpdateRevision)
-	require.Equal(t, was.CurrentRevision, got.CurrentRevision)
-	require.Equal(t, was.ExpectedUpdatedReplicas, got.ExpectedUpdatedReplicas)
+	old := o.set.Status
+	require.Equal(t, old.Replicas, got.Replicas)
+	require.Equal(t, old.ReadyReplicas, got.ReadyReplicas)
+	require.Equal(t, old.UpdatedReplicas, got.UpdatedReplicas)
+	require.Equal(t, old.UpdateRevision, got.UpdateRevision)
+	require.Equal(t, old.CurrentRevision, got.CurrentRevision)
+	require.Equal(t, old.ExpectedUpdatedReplicas, got.ExpectedUpdatedReplicas)
 }
 
 func TestObjectsAreOwnedWhateverTheVersionOfTheirReference(t *testing.T) {
@@ -55,12 +55,12 @@ func TestObjectsAreOwnedWhateverTheVersionOfTheirReference(t *testing.T) {
 		change func(*metav1.OwnerReference)
 		want   bool
 	}{
-		{"in the stored version", func(*metav1.OwnerReference) {}, true},
-		{"in v1alpha1, as OpenKruise before 1.9 wrote it", func(r *metav1.OwnerReference) { r.APIVersion = "apps.kruise.io/v1alpha1" }, true},
-		{"not with another UID", func(r *metav1.OwnerReference) { r.UID = "another" }, false},
-		{"not by another kind", func(r *metav1.OwnerReference) { r.Kind = "StatefulSet" }, false},
-		{"not in another group", func(r *metav1.OwnerReference) { r.APIVersion = "apps/v1" }, false},
-		{"not as an owner that is not the controller", func(r *metav1.OwnerReference) { r.Controller = nil }, false},
+		{"the owner in the stored version", func(*metav1.OwnerReference) {}, true},
+		{"the owner in v1alpha1, as OpenKruise before 1.9 wrote it", func(r *metav1.OwnerReference) { r.APIVersion = "apps.kruise.io/v1alpha1" }, true},
+		{"an owner with another UID", func(r *metav1.OwnerReference) { r.UID = "another" }, false},
+		{"an owner of another kind", func(r *metav1.OwnerReference) { r.Kind = "StatefulSet" }, false},
+		{"an owner in another group", func(r *metav1.OwnerReference) { r.APIVersion = "apps/v1" }, false},
+		{"an owner that is not the controller", func(r *metav1.OwnerReference) { r.Controller = nil }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -21,9 +21,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/scaletarget"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // Defaults of the spec, as OpenKruise sets them.
@@ -135,13 +135,13 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet)
 	if err != nil {
 		return nil, err
 	}
-	return w.unserved(set), admit.Invalid(Kind(), set.Name, append(faults, more...))
+	return w.unservedWarnings(set), admit.Invalid(Kind(), set.Name, append(faults, more...))
 }
 
 // ValidateUpdate implements admission.Validator. Faults that the old spec already had are only warnings, so an object that was admitted
 // without this webhook can still be scaled and updated, and names can be removed from podsToDelete.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
-	news := admit.NewWarnings(w.unserved(set), w.unserved(old))
+	news := admit.NewWarnings(w.unservedWarnings(set), w.unservedWarnings(old))
 	if faults := w.validatePlaced(old, set); len(faults) > 0 {
 		return news, admit.Invalid(Kind(), set.Name, faults)
 	}
@@ -173,13 +173,13 @@ func (w *Webhook) validatePlaced(old, set *appsv1beta1.CloneSet) field.ErrorList
 	faults := scaletarget.ValidateTemplate(before, set, w.Hub)
 	if scaletarget.Template(set) && len(set.Spec.ScaleStrategy.PodsToDelete) > 0 {
 		faults = append(faults, field.Forbidden(field.NewPath("spec", "scaleStrategy", "podsToDelete"),
-			"its pods are in clusters: delete them there, or lower replicas"))
+			"its pods run in member clusters: delete them there, or lower replicas"))
 	}
 	return faults
 }
 
-// unserved returns warnings about OpenKruise features that have no effect here.
-func (w *Webhook) unserved(set *appsv1beta1.CloneSet) admission.Warnings {
+// unservedWarnings returns warnings about OpenKruise features that have no effect here.
+func (w *Webhook) unservedWarnings(set *appsv1beta1.CloneSet) admission.Warnings {
 	var inPlace *pods.InPlaceUpdateStrategy
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
 		inPlace = r.InPlaceUpdateStrategy
@@ -203,7 +203,7 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	}
 	if longest > validation.DNS1123SubdomainMaxLength {
 		faults = append(faults, field.Invalid(field.NewPath("metadata", "name"), set.Name, fmt.Sprintf(
-			"names of pods and PVCs derived from it would have %d characters, %d are possible: use a shorter name",
+			"the names of its pods and PVCs would have %d characters, but at most %d are allowed: use a shorter name",
 			longest, validation.DNS1123SubdomainMaxLength)))
 	}
 	faults = append(faults, workloadspec.Selector(spec.Selector, &spec.Template, path)...)
@@ -252,7 +252,7 @@ func validateDeadline(spec *appsv1beta1.CloneSetSpec, at *field.Path) field.Erro
 		return nil
 	}
 	return field.ErrorList{field.Invalid(at, *d, fmt.Sprintf(
-		"must be above minReadySeconds (%d), or no pod could be available in time: raise it, or leave it out for no deadline",
+		"must be greater than minReadySeconds (%d), or no pod could become available in time: raise it, or leave it out for no deadline",
 		spec.MinReadySeconds))}
 }
 
@@ -269,7 +269,7 @@ func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 	}
 	if r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly && surge > 0 {
 		faults = append(faults, field.Invalid(path.Child("maxSurge"), r.MaxSurge.String(),
-			"must be 0 with podUpdatePolicy InPlaceOnly, which re-creates no pod"))
+			"must be 0 with podUpdatePolicy InPlaceOnly, which never re-creates pods"))
 	}
 	if want > 0 && unavailable < 1 && surge < 1 && r.MaxUnavailable != nil {
 		faults = append(faults, field.Invalid(path.Child("maxUnavailable"), r.MaxUnavailable.String(),
@@ -279,12 +279,12 @@ func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 }
 
 // validateInPlaceOnly rejects a template change that can't be made in place.
-func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) field.ErrorList {
+func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, options inplace.Options) field.ErrorList {
 	r := set.Spec.UpdateStrategy.RollingUpdate
 	if set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete || r == nil || r.PodUpdatePolicy != appsv1beta1.PodInPlaceOnly {
 		return nil
 	}
-	return workloadspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, may, field.NewPath("spec", "template"))
+	return workloadspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, options, field.NewPath("spec", "template"))
 }
 
 // validateTemplate validates the pod template with a dry run.
@@ -313,7 +313,7 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 		case pod.DeletionTimestamp != nil:
 			faults = append(faults, field.Invalid(path.Index(i), name, "is being deleted already: leave it out"))
 		case !metav1.IsControlledBy(&pod, set):
-			faults = append(faults, field.Invalid(path.Index(i), name, "is no pod of this CloneSet: leave it out"))
+			faults = append(faults, field.Invalid(path.Index(i), name, "is not a pod of this CloneSet: leave it out"))
 		}
 	}
 	return faults, nil

@@ -20,20 +20,20 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
-// asking returns a webhook with a fake apiserver that has these pods, and counts dry runs.
-func asking(t *testing.T, known ...client.Object) (*Webhook, *int) {
+// newTestWebhook returns a webhook with a fake apiserver that has these pods, and counts dry runs.
+func newTestWebhook(t *testing.T, known ...client.Object) (*Webhook, *int) {
 	t.Helper()
-	c, asked := webhooktest.Apiserver(known...)
-	return &Webhook{Client: c, Live: c, Off: workloadspec.Off{PreDownload: feature.PreDownloadForInPlaceUpdate}}, asked
+	c, dryRuns := webhooktest.Apiserver(known...)
+	return &Webhook{Client: c, Live: c, Off: workloadspec.Off{PreDownload: feature.PreDownloadForInPlaceUpdate}}, dryRuns
 }
 
-// requested returns the context of an admission request; old is nil for a create.
-func requested(t *testing.T, old *appsv1beta1.CloneSet) context.Context {
+// requestContext returns the context of an admission request; old is nil for a create.
+func requestContext(t *testing.T, old *appsv1beta1.CloneSet) context.Context {
 	t.Helper()
 	return webhooktest.Requested(t, old)
 }
@@ -81,11 +81,11 @@ func TestDefault(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := asking(t)
+			w, _ := newTestWebhook(t)
 			set := testkit.CloneSet("web").PVCs("data").Spec(func(s *Spec) {
 				s.Replicas, s.RevisionHistoryLimit, s.UpdateStrategy = nil, nil, tt.in
 			}).Obj()
-			require.NoError(t, w.Default(requested(t, nil), set))
+			require.NoError(t, w.Default(requestContext(t, nil), set))
 			require.Empty(t, cmp.Diff(tt.want, set.Spec.UpdateStrategy))
 			require.Equal(t, int32(1), *set.Spec.Replicas)
 			require.Equal(t, int32(10), *set.Spec.RevisionHistoryLimit)
@@ -101,29 +101,29 @@ func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 	completed := web(2).PVCs("data").Obj()
 	completed.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
 	tests := []struct {
-		name  string
-		old   *appsv1beta1.CloneSet
-		set   *appsv1beta1.CloneSet
-		keep  bool
-		asked int
+		name    string
+		old     *appsv1beta1.CloneSet
+		set     *appsv1beta1.CloneSet
+		keep    bool
+		dryRuns int
 	}{
 		{"a create is dry-run", nil, web(1).Obj(), false, 1},
-		{"a scale is not", web(1).Obj(), web(2).Obj(), false, 0},
-		{"a new image is, and what it replaces", web(1).Obj(), web(1).Image("app:2").Obj(), false, 2},
-		{"so is a new PVC template, which containers may mount", web(1).Obj(), web(1).PVCs("data").Obj(), false, 1},
-		{"defaults of PVCs are no change", web(1).PVCs("data").Obj(), completed, false, 0},
-		{"with TemplateNoDefaults, a create is not", nil, web(1).Obj(), true, 0},
-		{"nor is a new image, which validation asks about", web(1).Obj(), web(1).Image("app:2").Obj(), true, 0},
+		{"a scale is not dry-run", web(1).Obj(), web(2).Obj(), false, 0},
+		{"a new image is dry-run, as is the template that it replaces", web(1).Obj(), web(1).Image("app:2").Obj(), false, 2},
+		{"a new PVC template is dry-run, as containers may mount it", web(1).Obj(), web(1).PVCs("data").Obj(), false, 1},
+		{"defaults of PVCs are not a change", web(1).PVCs("data").Obj(), completed, false, 0},
+		{"with TemplateNoDefaults, a create is not dry-run", nil, web(1).Obj(), true, 0},
+		{"with TemplateNoDefaults, a new image is not dry-run, as validation does that", web(1).Obj(), web(1).Image("app:2").Obj(), true, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, asked := asking(t)
+			w, dryRuns := newTestWebhook(t)
 			w.KeepTemplates = tt.keep
-			require.NoError(t, w.Default(requested(t, tt.old), tt.set))
-			require.Equal(t, tt.asked, *asked)
+			require.NoError(t, w.Default(requestContext(t, tt.old), tt.set))
+			require.Equal(t, tt.dryRuns, *dryRuns)
 			if tt.old != nil || tt.keep {
-				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "what did not change keeps its form")
+				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "unchanged fields stay as they are")
 			}
 		})
 	}
@@ -131,11 +131,11 @@ func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 
 func TestDefaultRefusesATemplateThatTheApiserverRefuses(t *testing.T) {
 	t.Parallel()
-	w, _ := asking(t)
-	err := w.Default(requested(t, nil), web(1).Image("bad").Obj())
+	w, _ := newTestWebhook(t)
+	err := w.Default(requestContext(t, nil), web(1).Image("bad").Obj())
 	require.True(t, apierrors.IsInvalid(err))
 	require.ErrorContains(t, err, `spec.template.spec.containers[0].image: Invalid value: "bad": is bad`)
-	require.ErrorContains(t, w.Default(requested(t, nil), web(1).Image("down").Obj()), "connection refused")
+	require.ErrorContains(t, w.Default(requestContext(t, nil), web(1).Image("down").Obj()), "connection refused")
 }
 
 func TestValidate(t *testing.T) {
@@ -167,14 +167,14 @@ func TestValidate(t *testing.T) {
 		{"a plain set is fine", web(4), ""},
 		{"B 1: a budget of 0 with surge is fine", web(4).Rolling("0", "0", "1"), ""},
 		{"a budget that rounds up to 1 is fine", web(4).Rolling("0", "1%", "0"), ""},
-		{"no budget at all is fine for no replicas", web(0).Rolling("0", "0", "0"), ""},
+		{"a budget and a surge of 0 are fine without replicas", web(0).Rolling("0", "0", "0"), ""},
 		{"priorities by weight are fine", weighing(metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}}), ""},
 		{
 			"a weight for all pods is refused", weighing(metav1.LabelSelector{}),
 			at + `priorityStrategy.weightPriority[0].matchSelector: Invalid value: "{}": an empty selector gives every pod the same weight`,
 		},
 		{
-			"a weight by a bad selector is refused", weighing(metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}),
+			"a weight with an invalid selector is refused", weighing(metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}),
 			at + "priorityStrategy.weightPriority[0].matchSelector: Invalid value",
 		},
 		{
@@ -192,27 +192,27 @@ func TestValidate(t *testing.T) {
 		},
 		{"a deadline above minReadySeconds is fine", deadlined(60, 59), ""},
 		{"the largest deadline is fine with the largest minReadySeconds", deadlined(math.MaxInt32, math.MaxInt32), ""},
-		{"B 1: a deadline of minReadySeconds is refused in both versions", deadlined(60, 60), "spec.progressDeadlineSeconds: Invalid value: 60: must be above minReadySeconds (60)"},
+		{"B 1: a deadline of minReadySeconds is refused in both versions", deadlined(60, 60), "spec.progressDeadlineSeconds: Invalid value: 60: must be greater than minReadySeconds (60)"},
 		{"B 1: a deadline of 0 is refused", deadlined(0, 0), "spec.progressDeadlineSeconds: Invalid value: 0"},
 		{"B 1: a negative deadline is refused", deadlined(-1, 0), "spec.progressDeadlineSeconds: Invalid value: -1"},
 		{"a surge of more than all pods is fine", web(4).Rolling("0", "0", "150%"), ""},
 		{"OnDelete without a rolling update is fine", web(4).OnDelete(), ""},
 		{"an empty lifecycle is fine", web(4).Spec(func(s *Spec) { s.Lifecycle = &pods.Lifecycle{} }), ""},
 
-		{"a name so long that pods could have none is refused", testkit.CloneSet(strings.Repeat("x", 248)), "metadata.name: Invalid value"},
+		{"a name that is too long for the names of pods is refused", testkit.CloneSet(strings.Repeat("x", 248)), "metadata.name: Invalid value"},
 		{
-			"a name so long that PVCs could have none is refused", testkit.CloneSet(strings.Repeat("x", 245)).PVCs("data"),
+			"a name that is too long for the names of PVCs is refused", testkit.CloneSet(strings.Repeat("x", 245)).PVCs("data"),
 			"metadata.name: Invalid value",
 		},
 		{"an empty selector is refused", web(4).Spec(func(s *Spec) { s.Selector.MatchLabels = nil }), "spec.selector: Required value"},
 		{"no selector is refused", web(4).Spec(func(s *Spec) { s.Selector = nil }), "spec.selector: Required value"},
 		{
-			"a selector with a bad label is refused", web(4).Spec(func(s *Spec) { s.Selector.MatchLabels["a b"] = "c" }),
+			"a selector with an invalid label is refused", web(4).Spec(func(s *Spec) { s.Selector.MatchLabels["a b"] = "c" }),
 			"spec.selector: Invalid value",
 		},
 		{
-			"a selector that misses the template is refused", web(4).Spec(func(s *Spec) { s.Selector.MatchLabels["app"] = "db" }),
-			`spec.template.metadata.labels: Invalid value: {"app":"web"}: the selector "app=db" does not match these labels`,
+			"a selector that doesn't match the template is refused", web(4).Spec(func(s *Spec) { s.Selector.MatchLabels["app"] = "db" }),
+			`spec.template.metadata.labels: Invalid value: {"app":"web"}: the selector "app=db" doesn't match these labels`,
 		},
 		{
 			"another restart policy is refused",
@@ -231,12 +231,12 @@ func TestValidate(t *testing.T) {
 		},
 		{"a name twice in podsToDelete is refused", web(4).PodsToDelete("a", "b", "a"), `spec.scaleStrategy.podsToDelete[2]: Invalid value: "a": is listed already`},
 
-		{"a partition that is no percentage is refused", rolling(func(r *Rolling) { r.Partition = new(intstr.FromString("5")) }), at + `partition: Invalid value: "5"`},
+		{"an invalid partition is refused", rolling(func(r *Rolling) { r.Partition = new(intstr.FromString("5")) }), at + `partition: Invalid value: "5"`},
 		{"a negative partition is refused", web(4).Rolling("-1", "1", "0"), at + `partition: Invalid value: "-1"`},
-		{"a partition above 100% is refused", web(4).Rolling("101%", "1", "0"), at + `partition: Invalid value: "101%": must not be above 100%`},
-		{"a budget that is no percentage is refused", rolling(func(r *Rolling) { r.MaxUnavailable = new(intstr.FromString("few")) }), at + `maxUnavailable: Invalid value: "few"`},
+		{"a partition above 100% is refused", web(4).Rolling("101%", "1", "0"), at + `partition: Invalid value: "101%": must be at most 100%`},
+		{"an invalid budget is refused", rolling(func(r *Rolling) { r.MaxUnavailable = new(intstr.FromString("few")) }), at + `maxUnavailable: Invalid value: "few"`},
 		{"a budget above 100% is refused", web(4).Rolling("0", "120%", "0"), at + "maxUnavailable: Invalid value"},
-		{"a surge that is no percentage is refused", rolling(func(r *Rolling) { r.MaxSurge = new(intstr.FromString("%")) }), at + "maxSurge: Invalid value"},
+		{"an invalid surge is refused", rolling(func(r *Rolling) { r.MaxSurge = new(intstr.FromString("%")) }), at + "maxSurge: Invalid value"},
 		{"a budget and a surge of 0 are refused", web(4).Rolling("0", "0", "0%"), at + `maxUnavailable: Invalid value: "0": no pod could ever be updated`},
 		{"a surge with InPlaceOnly is refused", web(4).Rolling("0", "1", "1").Policy(appsv1beta1.PodInPlaceOnly), at + `maxSurge: Invalid value: "1": must be 0 with podUpdatePolicy InPlaceOnly`},
 
@@ -248,7 +248,7 @@ func TestValidate(t *testing.T) {
 		},
 		{"a bound on creations is fine", web(4).Spec(func(s *Spec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("30%")) }), ""},
 		{
-			"a bound on creations that is no percentage is refused",
+			"an invalid bound on creations is refused",
 			web(4).Spec(func(s *Spec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("5")) }),
 			`spec.scaleStrategy.maxUnavailable: Invalid value: "5": must be a number of pods`,
 		},
@@ -259,7 +259,7 @@ func TestValidate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := asking(t)
+			w, _ := newTestWebhook(t)
 			check := func(err error) {
 				if tt.want == "" {
 					require.NoError(t, err)
@@ -268,13 +268,13 @@ func TestValidate(t *testing.T) {
 				require.True(t, apierrors.IsInvalid(err), "%v", err)
 				require.ErrorContains(t, err, tt.want)
 			}
-			_, err := w.ValidateCreate(requested(t, nil), tt.set.Obj())
+			_, err := w.ValidateCreate(requestContext(t, nil), tt.set.Obj())
 			check(err)
 			old := testkit.CloneSet(tt.set.Obj().Name).Spec(func(s *Spec) { s.MinReadySeconds = 5 }).Obj()
 			if len(validateSpec(old)) > 0 {
 				return // The name was already that long.
 			}
-			_, err = w.ValidateUpdate(requested(t, old), old, tt.set.Obj())
+			_, err = w.ValidateUpdate(requestContext(t, old), old, tt.set.Obj())
 			check(err)
 		})
 	}
@@ -298,24 +298,24 @@ func TestValidateUpdate(t *testing.T) {
 			"spec.template: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (container app: command changed)",
 		},
 		{"with InPlaceIfPossible, another change is fine", web(2).Policy(appsv1beta1.PodInPlaceIfPossible), command(web(2).Policy(appsv1beta1.PodInPlaceIfPossible)), ""},
-		{"an object that was stored with a fault may change its labels", web(2).Rolling("0", "0", "0"), web(2).Rolling("0", "0", "0"), ""},
-		{"it may be updated and scaled too", web(2).Rolling("0", "0", "0"), web(3).Rolling("0", "0", "0").Image("app:2"), ""},
-		{"it may not break another rule", web(2).Rolling("0", "0", "0"), web(2).Rolling("101%", "0", "0"), "must not be above 100%"},
-		{"it may not break the same rule otherwise", web(2).Rolling("101%", "1", "0"), web(2).Rolling("102%", "1", "0"), "must not be above 100%"},
-		{"a name of a pod of the set is fine", web(2), web(2).PodsToDelete("web-ours"), ""},
-		{"B 1: a name of no pod is refused", web(2), web(2).PodsToDelete("web-x"), `spec.scaleStrategy.podsToDelete[0]: Invalid value: "web-x": there is no such pod`},
-		{"a name of a terminating pod is refused", web(2), web(2).PodsToDelete("web-going"), `podsToDelete[0]: Invalid value: "web-going": is being deleted already`},
-		{"a name of another owner's pod is refused", web(2), web(2).PodsToDelete("web-theirs"), `podsToDelete[0]: Invalid value: "web-theirs": is no pod of this CloneSet`},
-		{"a name that was stored before is not validated again", web(2).PodsToDelete("web-x"), web(3).PodsToDelete("web-x"), ""},
+		{"labels of a stored invalid object may change", web(2).Rolling("0", "0", "0"), web(2).Rolling("0", "0", "0"), ""},
+		{"a stored invalid object may be updated and scaled", web(2).Rolling("0", "0", "0"), web(3).Rolling("0", "0", "0").Image("app:2"), ""},
+		{"a stored invalid object may not break another rule", web(2).Rolling("0", "0", "0"), web(2).Rolling("101%", "0", "0"), "must be at most 100%"},
+		{"a stored invalid object may not break the same rule with another value", web(2).Rolling("101%", "1", "0"), web(2).Rolling("102%", "1", "0"), "must be at most 100%"},
+		{"a pod of the set in podsToDelete is fine", web(2), web(2).PodsToDelete("web-ours"), ""},
+		{"B 1: an unknown pod in podsToDelete is refused", web(2), web(2).PodsToDelete("web-x"), `spec.scaleStrategy.podsToDelete[0]: Invalid value: "web-x": there is no such pod`},
+		{"a terminating pod in podsToDelete is refused", web(2), web(2).PodsToDelete("web-going"), `podsToDelete[0]: Invalid value: "web-going": is being deleted already`},
+		{"another owner's pod in podsToDelete is refused", web(2), web(2).PodsToDelete("web-theirs"), `podsToDelete[0]: Invalid value: "web-theirs": is not a pod of this CloneSet`},
+		{"a stored entry of podsToDelete is not validated again", web(2).PodsToDelete("web-x"), web(3).PodsToDelete("web-x"), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			going := pod("going").Terminating(start).Obj()
 			going.Finalizers = []string{"example.com/hold"}
-			w, _ := asking(t, pod("ours").Obj(), going, testkit.Pod("web-theirs").OwnedBy("another").Obj())
+			w, _ := newTestWebhook(t, pod("ours").Obj(), going, testkit.Pod("web-theirs").OwnedBy("another").Obj())
 			old, set := tt.old.Obj(), tt.set.Obj()
-			warnings, err := w.ValidateUpdate(requested(t, old), old, set)
+			warnings, err := w.ValidateUpdate(requestContext(t, old), old, set)
 			if tt.want == "" {
 				require.NoError(t, err)
 				unchanged := cmp.Equal(old.Spec, set.Spec)
@@ -345,38 +345,38 @@ func TestWarningsAboutWhatIsNotServedYet(t *testing.T) {
 				}
 			},
 			"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods " +
-				"(in v1alpha1 annotation apps.kruise.io/image-predownload-min-updated-ready-pods): no image is pulled before an update, as feature gate PreDownloadImageForInPlaceUpdate is off",
+				"(in v1alpha1 annotation apps.kruise.io/image-predownload-min-updated-ready-pods): no image will be pulled before an update because feature gate PreDownloadImageForInPlaceUpdate is off",
 		},
-		{"an annotation for it in v1beta1", annotate, "metadata.annotations[apps.kruise.io/image-predownload-parallelism]: no image is pulled before an update, as feature gate PreDownloadImageForInPlaceUpdate is off"},
+		{"a pre-download annotation in v1beta1", annotate, "metadata.annotations[apps.kruise.io/image-predownload-parallelism]: no image will be pulled before an update because feature gate PreDownloadImageForInPlaceUpdate is off"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := asking(t)
-			check := func(said admission.Warnings, err error) {
+			w, _ := newTestWebhook(t)
+			check := func(warnings admission.Warnings, err error) {
 				require.NoError(t, err)
 				if tt.want == "" {
-					require.Empty(t, said)
+					require.Empty(t, warnings)
 					return
 				}
-				require.Len(t, said, 1)
-				require.Contains(t, said[0], tt.want)
+				require.Len(t, warnings, 1)
+				require.Contains(t, warnings[0], tt.want)
 			}
-			old, is := web(2).Obj(), web(2).Obj()
-			tt.ask(is)
-			check(w.ValidateCreate(requested(t, nil), is))
-			check(w.ValidateUpdate(requested(t, old), old, is))
-			later := is.DeepCopy()
+			old, changed := web(2).Obj(), web(2).Obj()
+			tt.ask(changed)
+			check(w.ValidateCreate(requestContext(t, nil), changed))
+			check(w.ValidateUpdate(requestContext(t, old), old, changed))
+			later := changed.DeepCopy()
 			later.Spec.MinReadySeconds = 9
-			said, err := w.ValidateUpdate(requested(t, is), is, later)
+			warnings, err := w.ValidateUpdate(requestContext(t, changed), changed, later)
 			require.NoError(t, err)
-			require.Empty(t, said, "an update does not repeat the warning")
+			require.Empty(t, warnings, "an update does not repeat the warning")
 		})
 	}
 }
 
 func TestValidateDeleteRefusesNothing(t *testing.T) {
 	t.Parallel()
-	w, _ := asking(t)
+	w, _ := newTestWebhook(t)
 	warnings, err := w.ValidateDelete(t.Context(), web(1).Obj())
 	require.NoError(t, err)
 	require.Empty(t, warnings)

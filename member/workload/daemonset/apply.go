@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // suffixLength is the length of the random suffix in a pod's name.
@@ -34,7 +34,7 @@ func (r *Reconciler) adopt(ctx context.Context, o observed) (ctrl.Result, error)
 }
 
 // apply applies the plan. It is idempotent: a crash or a conflict in the middle does no harm.
-func (r *Reconciler) apply(ctx context.Context, o observed, p planned) podcontrol.Results {
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.Time) podcontrol.Results {
 	var a podcontrol.Results
 	applier := r.applier(o.set)
 	applier.Memory = o.memory
@@ -43,7 +43,6 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) podcontro
 	}
 	applier.Release(ctx, &p.Plan, &a)
 	applier.Delete(ctx, p.Steps, &a)
-	now := r.Clock.Now()
 	r.recordFailures(o, p, &a, now)
 	applier.Patch(ctx, &p.Plan, now, &a)
 	applier.Create(ctx, &p.Plan, &o.set.Spec.Template, now, &a, r.podCreates(o, now))
@@ -59,11 +58,13 @@ func (r *Reconciler) recordFailures(o observed, p planned, a *podcontrol.Results
 	for _, name := range done {
 		ended[name] = true
 	}
-	for _, s := range p.Of(rollout.StepDelete) {
-		if s.Reason == rollout.ReasonEnded && ended[s.Pod.Key] {
-			r.failures.note(client.ObjectKeyFromObject(o.set), o.set.Generation, s.Pod.Slot, now)
+	r.failures.Change(o.set, func(f *failures) {
+		for _, s := range p.Of(rollout.StepDelete) {
+			if s.Reason == rollout.ReasonEnded && ended[s.Pod.Key] {
+				f.record(o.set.Generation, s.Pod.Slot, now)
+			}
 		}
-	}
+	})
 }
 
 // podCreates builds pods with unused names, first those left from the last attempt.

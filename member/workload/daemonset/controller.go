@@ -11,8 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=daemonsets,verbs=get;list;watch
@@ -29,16 +30,16 @@ type Options struct {
 	podcontrol.Options
 }
 
-// Reconciler reconciles DaemonSets. It adopts orphans by adopts.
+// Reconciler reconciles DaemonSets. The function adopts decides which orphans a set adopts.
 type Reconciler struct {
 	*podcontrol.Controller
 	// Draw returns a random string for the name of a new pod; nil means String of util/rand.
 	Draw func(length int) string
 
-	failures failures
+	failures control.Memory[failures]
 }
 
-// Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
+// Setup adds the controller to mgr. The webhook is registered separately, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of DaemonSet: %w", err)
@@ -63,7 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
 		if errors.Is(err, expect.ErrGone) {
-			r.failures.forget(req.NamespacedName)
+			r.failures.Forget(req.NamespacedName)
 		}
 		return r.NotPlanned(ctx, measure, req, began, err)
 	}
@@ -73,11 +74,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	now := r.Clock.Now()
 	p := plan(o, now)
 	r.Planned(measure, req, &p.Plan, began, now)
-	a := r.apply(ctx, o, p)
+	a := r.apply(ctx, o, p, now)
 	r.Waits(req.NamespacedName, &a, now)
 	s, events := status(o, p, a, now)
-	return r.Report(ctx, measure, &a, podcontrol.Outcome{
-		Object: o.set, Was: o.set.Status, Is: s, CountsOnly: countsOnly(o.set.Status, s), Events: events,
+	return r.Report(ctx, measure, &a, control.Outcome{
+		Object: o.set, Was: o.set.Status, Is: s, MayWait: countsOnly(o.set.Status, s), Events: events,
 		Recheck: p.Recheck, Err: a.Err(),
 	})
 }

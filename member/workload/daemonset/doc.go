@@ -1,7 +1,7 @@
 // Package daemonset runs DaemonSets of apps.kruise.io: one pod on each node that fits.
 //
-// One reconcile is observe, plan, apply, status, as for a CloneSet. Nodes that fit are slots for the engine (pkg/rollout). pkg/podset and
-// pkg/podcontrol plan and apply what all kinds that own pods have in common, and this package adds which nodes fit. To learn how a DaemonSet
+// One reconcile is observe, plan, apply, status, as for a CloneSet. Nodes that fit are slots for the engine (pkg/plan/rollout). pkg/workload/podset and
+// pkg/workload/podcontrol plan and apply what all kinds that own pods have in common, and this package adds which nodes fit. To learn how a DaemonSet
 // works, read plan.go.
 //
 //	observe.go   reads DaemonSet, revisions, pods and nodes from the cache, once the cache shows our last writes

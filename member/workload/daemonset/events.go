@@ -1,8 +1,8 @@
 package daemonset
 
 import (
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // Reasons of events that only a DaemonSet has; the others are in package podcontrol.
@@ -24,6 +24,6 @@ func failedPlacement(why string) event.Event {
 }
 
 func failedDaemonPods(names []string) event.Event {
-	return event.Warning(ReasonFailedDaemonPod, podcontrol.ActionScaleIn, "deleted %d pods that had ended, to recreate them: %s",
+	return event.Warning(ReasonFailedDaemonPod, podcontrol.ActionScaleIn, "deleted %d pod(s) that had ended, to re-create them: %s",
 		len(names), event.Names(names))
 }

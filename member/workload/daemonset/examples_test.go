@@ -22,7 +22,7 @@ func TestExamples(t *testing.T) {
 	}, func(t *testing.T, text []byte) ([]string, error) {
 		t.Helper()
 		set := webhooktest.Read(t, text, appsv1alpha1.DaemonSetToHub)
-		w, _ := asking(t)
+		w, _ := newTestWebhook(t)
 		require.NoError(t, w.Default(t.Context(), set))
 		return w.ValidateCreate(t.Context(), set)
 	})

@@ -22,8 +22,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
@@ -48,11 +49,11 @@ func (g *fixture) make(t *testing.T, b *testkit.DaemonSetBuilder, fit int32) {
 	set := b.Obj()
 	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
 	require.NoError(t, g.Create(t.Context(), set))
-	g.rest(t, fit)
+	g.awaitRollout(t, fit)
 }
 
-// rest waits until a pod of the template is available on each of that many nodes.
-func (g *fixture) rest(t *testing.T, fit int32) {
+// awaitRollout waits until a pod of the template is available on each of that many nodes.
+func (g *fixture) awaitRollout(t *testing.T, fit int32) {
 	t.Helper()
 	g.Await(t, func(s *appsv1beta1.DaemonSet) bool {
 		st := &s.Status
@@ -81,20 +82,20 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{podcontrol.Options{Clock: clock.RealClock{}}}))
-		answers := &Webhook{Client: mgr.GetClient()}
+		require.NoError(t, Setup(t.Context(), mgr, Options{podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}}))
+		hook := &Webhook{Client: mgr.GetClient()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.DaemonSet]{
-			Object: &appsv1beta1.DaemonSet{}, Defaulter: answers, Validator: answers,
+			Object: &appsv1beta1.DaemonSet{}, Defaulter: hook, Validator: hook,
 		}))
 	})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"creation takes one write for each pod, and nothing is written after": testWrites,
-		"an in-place update keeps pods":                                       testInPlace,
-		"a surge replaces pods with none missing":                             testSurge,
-		"nodes that match get pods, others lose them":                         testNodes,
-		"a minimal object is defaulted and an invalid one refused":            testWebhook,
-		"the pods of a native DaemonSet are adopted":                          testMove,
-		"examples are accepted, refused or warned of as they say":             testExamples,
+		"creation takes one write for each pod, and nothing is written after":  testWrites,
+		"an in-place update keeps pods":                                        testInPlace,
+		"a surge replaces pods with none missing":                              testSurge,
+		"nodes that match get pods, others lose them":                          testNodes,
+		"a minimal object is defaulted and an invalid one refused":             testWebhook,
+		"the pods of a native DaemonSet are adopted":                           testMove,
+		"examples are accepted, refused or warned about as their comments say": testExamples,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,10 +120,10 @@ func testWrites(t *testing.T, g *fixture) {
 func testInPlace(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web().InPlace().Budget("0", "2", "0"), nodesThere)
-	was, began := g.uids(t), clock.RealClock{}.Now()
+	before, began := g.uids(t), clock.RealClock{}.Now()
 	g.change(t, image("app:2"))
-	g.rest(t, nodesThere)
-	require.Equal(t, was, g.uids(t))
+	g.awaitRollout(t, nodesThere)
+	require.Equal(t, before, g.uids(t))
 	g.PodWrites(t, began, map[string]int{"patch pods": nodesThere, "patch pods/status": 2 * nodesThere})
 	g.Rests(t)
 }
@@ -130,7 +131,7 @@ func testInPlace(t *testing.T, g *fixture) {
 func testSurge(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web().Budget("0", "0", "2"), nodesThere)
-	was := g.uids(t)
+	before := g.uids(t)
 	ctx, stop := context.WithTimeout(t.Context(), testenv.Long)
 	defer stop()
 	events, err := g.Watch(ctx, &corev1.PodList{}, client.InNamespace(g.Namespace))
@@ -155,14 +156,14 @@ func testSurge(t *testing.T, g *fixture) {
 				updated[nodeOf(p)] = updated[nodeOf(p)] || p.Spec.Containers[0].Image == "app:2"
 			}
 		}
-		require.Len(t, serving, nodesThere, "no node is without an available pod")
+		require.Len(t, serving, nodesThere, "each node has an available pod")
 		if len(updated) == nodesThere && !slices.Contains(slices.Collect(maps.Values(updated)), false) {
 			break
 		}
 	}
-	g.rest(t, nodesThere)
+	g.awaitRollout(t, nodesThere)
 	for node, uid := range g.uids(t) {
-		require.NotEqual(t, was[node], uid)
+		require.NotEqual(t, before[node], uid)
 	}
 }
 
@@ -180,10 +181,10 @@ func testNodes(t *testing.T, g *fixture) {
 	mark(1, "no")
 	mark(2, "yes")
 	require.Eventually(t, func() bool {
-		is := g.uids(t)
-		return len(is) == 2 && is[nodes.Items[2].Name] != "" && is[nodes.Items[0].Name] == first
+		uids := g.uids(t)
+		return len(uids) == 2 && uids[nodes.Items[2].Name] != "" && uids[nodes.Items[0].Name] == first
 	}, testenv.Long, testenv.Poll)
-	g.rest(t, 2)
+	g.awaitRollout(t, 2)
 	g.Rests(t)
 }
 
@@ -213,7 +214,7 @@ func testMove(t *testing.T, g *fixture) {
 		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(native), native))
 		return native.Status.NumberAvailable == nodesThere
 	}, testenv.Long, testenv.Poll)
-	was := g.uids(t)
+	before := g.uids(t)
 	require.NoError(t, g.Delete(t.Context(), native, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 	require.Eventually(t, func() bool {
 		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(native), native))
@@ -223,10 +224,10 @@ func testMove(t *testing.T, g *fixture) {
 	ours.Obj().Spec.Template = native.Spec.Template // with the apiserver's defaults
 	began := clock.RealClock{}.Now()
 	g.make(t, ours, nodesThere)
-	require.Equal(t, was, g.uids(t), "no pod was re-created")
+	require.Equal(t, before, g.uids(t), "no pod was re-created")
 	var revisions appsv1.ControllerRevisionList
 	require.NoError(t, g.List(t.Context(), &revisions, client.InNamespace(g.Namespace)))
-	require.Len(t, revisions.Items, 1, "nor a revision")
+	require.Len(t, revisions.Items, 1, "no revision was created")
 	g.PodWrites(t, began, map[string]int{"patch pods": nodesThere})
 	for _, p := range g.Pods(t) {
 		require.Equal(t, kind(), p.OwnerReferences[0].Kind)
@@ -234,7 +235,7 @@ func testMove(t *testing.T, g *fixture) {
 		require.NotEmpty(t, p.Labels[keys.ControllerRevisionHash])
 	}
 	g.change(t, image("app:2"))
-	g.rest(t, nodesThere)
+	g.awaitRollout(t, nodesThere)
 	require.NoError(t, g.List(t.Context(), &revisions, client.InNamespace(g.Namespace), client.HasLabels{keys.ControllerRevisionHash}))
 	require.Len(t, revisions.Items, 2, "theirs and ours have the same label")
 }

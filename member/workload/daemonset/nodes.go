@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
-// concerns reports whether a change of a node from was to is may change the plan of a set. was is nil for a new node, is for a deleted one. It
+// concerns reports whether a change of a node may change the plan of a set. before is nil for a new node, after for a deleted one. It
 // is a pure function.
-func concerns(s *appsv1beta1.DaemonSetSpec, was, is *corev1.Node) bool {
+func concerns(s *appsv1beta1.DaemonSetSpec, before, after *corev1.Node) bool {
 	m := matcher(&s.Template)
 	fit := func(node *corev1.Node) (run, stay, selected bool) {
 		if node == nil {
@@ -25,8 +25,8 @@ func concerns(s *appsv1beta1.DaemonSetSpec, was, is *corev1.Node) bool {
 		run, stay = m.Match(node)
 		return run, stay, stay && selects(s, node)
 	}
-	run, stay, selected := fit(was)
-	runs, stays, selectsIt := fit(is)
+	run, stay, selected := fit(before)
+	runs, stays, selectsIt := fit(after)
 	return run != runs || stay != stays || selected != selectsIt
 }
 
@@ -43,9 +43,9 @@ func selects(s *appsv1beta1.DaemonSetSpec, node *corev1.Node) bool {
 
 // onNodes enqueues the sets that a node event concerns.
 func onNodes(cache client.Reader) handler.EventHandler {
-	return ownership.OnNodes(func(ctx context.Context, was, is *corev1.Node) []ctrl.Request {
+	return ownership.OnNodes(func(ctx context.Context, before, after *corev1.Node) []ctrl.Request {
 		return ownership.RequestsFor(ctx, cache, &appsv1beta1.DaemonSetList{}, metav1.NamespaceAll, func(set *appsv1beta1.DaemonSet) bool {
-			return concerns(&set.Spec, was, is)
+			return concerns(&set.Spec, before, after)
 		})
 	})
 }

@@ -30,8 +30,8 @@ type requests struct {
 
 func (q *requests) Add(r ctrl.Request) { q.names = append(q.names, r.Name) }
 
-// fifty returns a cache with 50 DaemonSets: five for each of ten node roles. The first of each five updates only pods in zone a.
-func fifty(t *testing.T) client.Client {
+// fiftySets returns a cache with 50 DaemonSets: five for each of ten node roles. The first of each five updates only pods in zone a.
+func fiftySets(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
@@ -48,8 +48,8 @@ func fifty(t *testing.T) client.Client {
 
 func TestANodeEventEnqueuesTheSetsThatItConcerns(t *testing.T) {
 	t.Parallel()
-	cache := fifty(t)
-	of := func(list ...int) []string {
+	cache := fiftySets(t)
+	names := func(list ...int) []string {
 		var out []string
 		for _, i := range list {
 			out = append(out, fmt.Sprintf("set-%02d", i))
@@ -67,43 +67,43 @@ func TestANodeEventEnqueuesTheSetsThatItConcerns(t *testing.T) {
 		return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: key, Value: "yes", Effect: effect}} }
 	}
 	for _, tc := range []struct {
-		name    string
-		was, is *corev1.Node
-		want    []string
+		name          string
+		before, after *corev1.Node
+		want          []string
 	}{
-		{name: "a node joins: those that run on it", is: node("3", nil), want: of(15, 16, 17, 18, 19)},
-		{name: "a node joins that fits none", is: node("none", nil)},
-		{name: "a node leaves: those that ran on it", was: node("3", nil), want: of(15, 16, 17, 18, 19)},
-		{name: "a heartbeat: none", was: node("3", nil), is: node("3", func(n *corev1.Node) {
+		{name: "a node joins: the sets that run on it", after: node("3", nil), want: names(15, 16, 17, 18, 19)},
+		{name: "a node joins that fits no set", after: node("none", nil)},
+		{name: "a node leaves: the sets that ran on it", before: node("3", nil), want: names(15, 16, 17, 18, 19)},
+		{name: "a heartbeat: no set", before: node("3", nil), after: node("3", func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		})},
-		{name: "a label that no set selects: none", was: node("3", nil), is: node("3", func(n *corev1.Node) { n.Labels["rack"] = "7" })},
-		{name: "another role: those of both", was: node("3", nil), is: node("4", nil), want: of(15, 16, 17, 18, 19, 20, 21, 22, 23, 24)},
-		{name: "a label that an update selects: that one", was: node("3", nil), is: node("3", func(n *corev1.Node) { n.Labels["zone"] = "a" }), want: of(15)},
+		{name: "a label that no set selects: no set", before: node("3", nil), after: node("3", func(n *corev1.Node) { n.Labels["rack"] = "7" })},
+		{name: "another role: the sets of both roles", before: node("3", nil), after: node("4", nil), want: names(15, 16, 17, 18, 19, 20, 21, 22, 23, 24)},
+		{name: "a label that an update selects: the set of the update", before: node("3", nil), after: node("3", func(n *corev1.Node) { n.Labels["zone"] = "a" }), want: names(15)},
 		{
-			name: "a cordon: none, as daemons run there", was: node("3", nil),
-			is: node("3", tainted(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)),
+			name: "a cordon: no set, as daemons keep running", before: node("3", nil),
+			after: node("3", tainted(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)),
 		},
-		{name: "a node is not ready: none, as they stay", was: node("3", nil), is: node("3", tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute))},
+		{name: "a node is not ready: no set, as pods stay", before: node("3", nil), after: node("3", tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute))},
 		{
-			name: "a taint that keeps pods away: those that ran there", was: node("3", nil),
-			is: node("3", tainted("db", corev1.TaintEffectNoSchedule)), want: of(15, 16, 17, 18, 19),
+			name: "a NoSchedule taint: the sets that ran there", before: node("3", nil),
+			after: node("3", tainted("db", corev1.TaintEffectNoSchedule)), want: names(15, 16, 17, 18, 19),
 		},
 		{
-			name: "a taint that evicts them: the same", was: node("3", tainted("db", corev1.TaintEffectNoSchedule)),
-			is: node("3", tainted("db", corev1.TaintEffectNoExecute)), want: of(15, 16, 17, 18, 19),
+			name: "a NoExecute taint instead: the sets that ran there", before: node("3", tainted("db", corev1.TaintEffectNoSchedule)),
+			after: node("3", tainted("db", corev1.TaintEffectNoExecute)), want: names(15, 16, 17, 18, 19),
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			h, q := onNodes(cache), &requests{}
 			switch {
-			case tc.was == nil:
-				h.Create(t.Context(), event.CreateEvent{Object: tc.is}, q)
-			case tc.is == nil:
-				h.Delete(t.Context(), event.DeleteEvent{Object: tc.was}, q)
+			case tc.before == nil:
+				h.Create(t.Context(), event.CreateEvent{Object: tc.after}, q)
+			case tc.after == nil:
+				h.Delete(t.Context(), event.DeleteEvent{Object: tc.before}, q)
 			default:
-				h.Update(t.Context(), event.UpdateEvent{ObjectOld: tc.was, ObjectNew: tc.is}, q)
+				h.Update(t.Context(), event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}, q)
 			}
 			slices.Sort(q.names)
 			require.Equal(t, tc.want, q.names)
@@ -114,21 +114,21 @@ func TestANodeEventEnqueuesTheSetsThatItConcerns(t *testing.T) {
 func TestTheFirstListOfNodesEnqueuesNothing(t *testing.T) {
 	t.Parallel()
 	q := &requests{}
-	onNodes(fifty(t)).Create(t.Context(), event.CreateEvent{Object: sim.Node("n1", "role", "3"), IsInInitialList: true}, q)
+	onNodes(fiftySets(t)).Create(t.Context(), event.CreateEvent{Object: sim.Node("n1", "role", "3"), IsInInitialList: true}, q)
 	require.Empty(t, q.names, "the list of sets enqueues them all")
 }
 
 func TestOrphansEnqueueTheSetsThatMayAdoptThem(t *testing.T) {
 	t.Parallel()
-	c := fake.NewClientBuilder().WithScheme(fifty(t).Scheme()).WithObjects(web().Obj(), testkit.DaemonSet("db").Obj()).Build()
+	c := fake.NewClientBuilder().WithScheme(fiftySets(t).Scheme()).WithObjects(web().Obj(), testkit.DaemonSet("db").Obj()).Build()
 	r := reconciler(c, clocktesting.NewFakePassiveClock(now))
 	left := orphan("web-x", "n1")
 	require.Equal(t, []ctrl.Request{{NamespacedName: key}}, r.requestsForOrphan(t.Context(), left))
 	for name, change := range map[string]func(*corev1.Pod){
-		"one that has an owner":              func(p *corev1.Pod) { p.OwnerReferences = testkit.Pod("a").OwnedBy("x").Obj().OwnerReferences },
-		"one of other labels":                func(p *corev1.Pod) { p.Labels = nil },
-		"one that no DaemonSet created":      func(p *corev1.Pod) { p.Spec.Affinity = nil },
-		"one that another DaemonSet created": func(p *corev1.Pod) { p.GenerateName = "other-" },
+		"a pod that has an owner":              func(p *corev1.Pod) { p.OwnerReferences = testkit.Pod("a").OwnedBy("x").Obj().OwnerReferences },
+		"a pod with other labels":              func(p *corev1.Pod) { p.Labels = nil },
+		"a pod that no DaemonSet created":      func(p *corev1.Pod) { p.Spec.Affinity = nil },
+		"a pod that another DaemonSet created": func(p *corev1.Pod) { p.GenerateName = "other-" },
 	} {
 		pod := left.DeepCopy()
 		change(pod)

@@ -12,11 +12,11 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/nodefit"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // Kind returns the kind that owner references name.

@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
@@ -45,7 +45,7 @@ type observed struct {
 	// memory has the facts about pods that have not changed since the last reconcile.
 	memory *podset.Memory
 	// awaited is why new pods wait until the apiserver sends them to the pod webhook.
-	awaited podstep.Wait
+	awaited podwebhook.Wait
 	// inPlace says what may be updated in place.
 	inPlace inplace.Options
 }
@@ -53,15 +53,15 @@ type observed struct {
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{set: &appsv1beta1.DaemonSet{}, inPlace: r.InPlace, memory: r.Memory(key)}
-	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
-	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
+	children := func(from client.Reader, live bool) error { return o.readChildren(ctx, from, live) }
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.tracked); err != nil {
 		return o, fmt.Errorf("read DaemonSet: %w", err)
 	}
-	return o, r.beyond(ctx, &o)
+	return o, r.readUncontrolled(ctx, &o)
 }
 
-// beyond reads what the set does not control.
-func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
+// readUncontrolled reads what the set does not control.
+func (r *Reconciler) readUncontrolled(ctx context.Context, o *observed) error {
 	var err error
 	if o.nodes, err = ownership.Nodes(ctx, r.Client); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 		o.orphans = slices.Concat(podcontrol.Objects(revisions), podcontrol.Objects(o.overlap.Orphans))
 	}
 	o.daemons = r.DaemonNodes(o.pods)
-	o.failures = r.failures.until(client.ObjectKeyFromObject(o.set), o.set.Generation, now)
+	r.failures.Change(o.set, func(f *failures) { o.failures = f.until(o.set.Generation, now) })
 	o.awaited, err = r.Awaited(ctx, client.ObjectKeyFromObject(o.set))
 	return err
 }
@@ -93,8 +93,8 @@ func (r *Reconciler) requestsForOrphan(ctx context.Context, pod client.Object) [
 		func(set *appsv1beta1.DaemonSet) *metav1.LabelSelector { return set.Spec.Selector }, pod)
 }
 
-// children reads history and pods. live means that the reader is the apiserver, which has no index.
-func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
+// readChildren reads history and pods. live means that the reader is the apiserver, which has no index.
+func (o *observed) readChildren(ctx context.Context, r client.Reader, live bool) error {
 	var err error
 	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
 		return err
@@ -103,9 +103,9 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	return err
 }
 
-// shown yields all objects that expectations track. The set is one of them, because a plan made from an old status would write the status
+// tracked yields all objects that expectations track. The set is one of them, because a plan made from an old status would write the status
 // again.
-func (o *observed) shown() iter.Seq[metav1.Object] {
+func (o *observed) tracked() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.history, yield)
 	}

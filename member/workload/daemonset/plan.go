@@ -11,10 +11,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // reasonBackoff (Hold): a pod that has ended is deleted later, because others ended on its node before.
@@ -40,7 +40,7 @@ func plan(o observed, now time.Time) planned {
 	mayStay := p.matchNodes(o)
 	p.Classify(p.onKnownNodes(o.pods), viewOptions(o), now)
 	if s := spec.Selector; s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		p.selectsAll, p.InvalidSpec = true, "selector: it selects all pods: create a new DaemonSet with a narrower one"
+		p.selectsAll, p.InvalidSpec = true, "selector: it selects all pods: create a new DaemonSet with a narrower selector"
 		return p
 	}
 	goal, err := goalOf(spec, p.desired)
@@ -59,7 +59,7 @@ func plan(o observed, now time.Time) planned {
 	p.limitBurst(burst)
 	p.HoldUnsent(o.awaited.Why, o.awaited.Left)
 	if o.overlap.Count > 0 {
-		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)
+		p.Recheck = timing.Sooner(p.Recheck, ownership.OverlapScanInterval)
 	}
 	p.DetectStall(podset.DefaultProgressDeadline, now)
 	p.TruncateHistory(int(ptr.Deref(spec.RevisionHistoryLimit, defaultHistoryLimit)))
@@ -255,11 +255,11 @@ func (p *planned) backOff(until map[string]time.Time, now time.Time) {
 			return false // The back-off may have ended since it was read.
 		}
 		n++
-		p.Recheck = report.Sooner(p.Recheck, at.Sub(now))
+		p.Recheck = timing.Sooner(p.Recheck, at.Sub(now))
 		return true
 	})
 	if n > 0 {
-		p.hold(reasonBackoff, n, "%d pods that have ended are deleted later: others ended on their nodes before", n)
+		p.hold(reasonBackoff, n, "%d ended pod(s) will be deleted later: other pods ended on their nodes before", n)
 	}
 }
 
@@ -286,7 +286,9 @@ func (p *planned) limitBurst(burst int) {
 		left[s.Kind]--
 		return bounded && n <= 0
 	})
-	p.hold(rollout.ReasonBurst, over, "%d pods wait: burstReplicas lets %d be created, %d be deleted and %d be updated at a time", over, burst, burst, burst)
+	p.hold(rollout.ReasonBurst, over,
+		"%d pod(s) waiting: burstReplicas allows at most %d to be created, %d to be deleted and %d to be updated at a time",
+		over, burst, burst, burst)
 }
 
 func (p *planned) hold(r rollout.Reason, n int, format string, args ...any) {
@@ -298,15 +300,15 @@ func (p *planned) oldest() map[string]*podset.Pod {
 	out := make(map[string]*podset.Pod, len(p.Pods))
 	for i := range p.Pods {
 		m := &p.Pods[i]
-		if was := out[m.Slot]; was == nil || before(m.Object, was.Object) {
+		if other := out[m.Slot]; other == nil || olderOnNode(m.Object, other.Object) {
 			out[m.Slot] = m
 		}
 	}
 	return out
 }
 
-// before reports whether a pod is older on its node than another one. A pod with a node comes before one without, then the older one.
-func before(a, b *corev1.Pod) bool {
+// olderOnNode reports whether a pod is older on its node than another one. A pod with a node comes before one without, then the older one.
+func olderOnNode(a, b *corev1.Pod) bool {
 	if (a.Spec.NodeName == "") != (b.Spec.NodeName == "") {
 		return a.Spec.NodeName != ""
 	}

@@ -16,8 +16,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -141,10 +141,10 @@ func TestPlan(t *testing.T) {
 		want  []string
 	}{
 		{name: "each node that fits gets a pod", set: web(), nodes: nodes(2), want: []string{"Create n1 Missing", "Create n2 Missing"}},
-		{name: "a pod that is not scheduled on its node yet is enough", set: web(), nodes: nodes(1), pods: []string{"n1 pending"}},
+		{name: "a pod that is not scheduled yet counts for its node", set: web(), nodes: nodes(1), pods: []string{"n1 pending"}},
 		{name: "a terminating pod occupies its node", set: web(), nodes: nodes(1), pods: []string{"n1 terminating"}},
 		{
-			name: "a pod that has ended and is terminating does not", set: web(), nodes: nodes(1), pods: []string{"n1 ended terminating"},
+			name: "a pod that has ended and is terminating doesn't occupy its node", set: web(), nodes: nodes(1), pods: []string{"n1 ended terminating"},
 			want: []string{"Create n1 Missing"},
 		},
 		{name: "a pod that has ended is deleted first", set: web(), nodes: nodes(1), pods: []string{"n1 ended"}, want: []string{"Delete p0 Ended"}},
@@ -153,20 +153,20 @@ func TestPlan(t *testing.T) {
 			fails: map[string]time.Time{"n1": now.Add(time.Second)}, want: []string{"hold Backoff 1"},
 		},
 		{
-			name: "it is deleted when the backoff is over, also if it ended just before the plan", set: web(), nodes: nodes(2),
+			name: "pods that have ended are deleted when the backoff is over, even if they ended just before the plan", set: web(), nodes: nodes(2),
 			pods: []string{"n1 ended", "n2 ended"}, fails: map[string]time.Time{"n1": now, "n2": now.Add(-time.Millisecond)},
 			want: []string{"Delete p1 Ended", "Delete p0 Ended"},
 		},
-		{name: "a pending pod of a node that is gone is deleted", set: web(), nodes: nodes(1), pods: []string{"n1", "n9 pending"}, want: []string{"Delete p1 ScaleIn"}},
+		{name: "a pending pod of a deleted node is deleted", set: web(), nodes: nodes(1), pods: []string{"n1", "n9 pending"}, want: []string{"Delete p1 ScaleIn"}},
 		{
 			name: "a pod on a node that is not in the cache is left alone: the node may be gone, or new", set: web(), nodes: nodes(1),
 			pods: []string{"n1", "n9", "n8 old unready"},
 		},
 		{
-			name: "nor does it count for the budget or the surge", set: web().Budget("0", "0", "1"), nodes: nodes(1),
+			name: "a pod on a node that is not in the cache doesn't count for the budget or the surge", set: web().Budget("0", "0", "1"), nodes: nodes(1),
 			pods: []string{"n1 old", "n9 old", "n9"}, want: []string{"Create n1 Surge"},
 		},
-		{name: "of two pods on a node the newer is deleted", set: web(), nodes: nodes(1), pods: []string{"n1 newer", "n1"}, want: []string{"Delete p0 Recreate"}},
+		{name: "the newer of two pods on a node is deleted", set: web(), nodes: nodes(1), pods: []string{"n1 newer", "n1"}, want: []string{"Delete p0 Recreate"}},
 		{
 			name: "the last node is updated first", set: web().Budget("0", "2", "0"), nodes: nodes(3), pods: []string{"n1 old", "n2 old", "n3 old"},
 			want: []string{"Delete p2 Recreate", "Delete p1 Recreate", "hold Budget 1"},
@@ -195,7 +195,7 @@ func TestPlan(t *testing.T) {
 			name: "a node outside of the selector that lost its pod gets a new one", set: web().Canary("nr", "2"), nodes: nodes(2), pods: []string{"n2"},
 			want: []string{"Create n1 Missing"},
 		},
-		{name: "selector and partition both hold", set: web().Budget("2", "3", "0").Spec(func(s *appsv1beta1.DaemonSetSpec) {
+		{name: "both selector and partition apply", set: web().Budget("2", "3", "0").Spec(func(s *appsv1beta1.DaemonSetSpec) {
 			s.UpdateStrategy.RollingUpdate.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: "nr", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"4"}},
 			}}
@@ -226,11 +226,11 @@ func TestPlan(t *testing.T) {
 			pods: []string{"n1 old", "n2"},
 		},
 		{
-			name: "a pod that may only stay costs no budget", set: web(), nodes: with(nodes(2), 0, noSchedule()), pods: []string{"n1 old unready", "n2 old"},
+			name: "a pod that may only stay uses no budget", set: web(), nodes: with(nodes(2), 0, noSchedule()), pods: []string{"n1 old unready", "n2 old"},
 			want: []string{"Delete p1 Recreate"},
 		},
 		{
-			name: "nor does it count for the partition", set: web().Budget("1", "2", "0"), nodes: with(nodes(3), 0, noSchedule()),
+			name: "a pod that may only stay doesn't count for the partition", set: web().Budget("1", "2", "0"), nodes: with(nodes(3), 0, noSchedule()),
 			pods: []string{"n1 old", "n2 old", "n3 old"}, want: []string{"Delete p2 Recreate"},
 		},
 		{
@@ -249,7 +249,7 @@ func TestPlan(t *testing.T) {
 		},
 		{name: "partitioned scaling without a partition creates all pods", set: web().Spec(byParts), nodes: nodes(2), want: []string{"Create n1 Missing", "Create n2 Missing"}},
 		{
-			name: "with partitioned scaling, a node within the partition counts as no missing pod", set: web().Budget("1", "1", "0").Spec(byParts), nodes: nodes(3),
+			name: "with partitioned scaling, a node within the partition has no missing pod", set: web().Budget("1", "1", "0").Spec(byParts), nodes: nodes(3),
 			pods: []string{"n1 old", "n2 old"}, want: []string{"Create n3 Missing", "hold Budget 1"},
 		},
 		{
@@ -258,7 +258,7 @@ func TestPlan(t *testing.T) {
 			want: []string{"Create n3 Missing", "Delete p2 ScaleIn", "MarkUnready p1 InPlace", "hold Burst 5"},
 		},
 		{name: "a burst in percent rounds down", set: web().Spec(burst("50%")), nodes: nodes(3), want: []string{"Create n1 Missing", "hold Burst 2"}},
-		{name: "a burst in percent is one pod at least", set: web().Spec(burst("10%")), nodes: nodes(2), want: []string{"Create n1 Missing", "hold Burst 1"}},
+		{name: "a burst in percent is at least one pod", set: web().Spec(burst("10%")), nodes: nodes(2), want: []string{"Create n1 Missing", "hold Burst 1"}},
 		{name: "a burst of 0 holds everything", set: web().Spec(burst("0")), nodes: nodes(2), want: []string{"hold Burst 2"}},
 		{
 			name: "the default burst is 250", set: web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.BurstReplicas = nil }), nodes: nodes(1),
@@ -266,15 +266,15 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "an invalid partition changes nothing", set: web().Budget("half", "1", "0"), nodes: nodes(1),
-			want: []string{`invalid spec partition: resolve "half" of 1 pods: invalid value for IntOrString: invalid type: string is not a percentage`},
+			want: []string{`invalid spec partition: resolve "half" of 1 pod(s): invalid value for IntOrString: invalid type: string is not a percentage`},
 		},
 		{
 			name: "an invalid burst changes nothing", set: web().Spec(burst("some")), nodes: nodes(1),
-			want: []string{`invalid spec burstReplicas: resolve "some" of 1 pods: invalid value for IntOrString: invalid type: string is not a percentage`},
+			want: []string{`invalid spec burstReplicas: resolve "some" of 1 pod(s): invalid value for IntOrString: invalid type: string is not a percentage`},
 		},
 		{
 			name: "a selector of all pods changes nothing", set: web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.Selector = &metav1.LabelSelector{} }),
-			nodes: nodes(1), want: []string{"invalid spec selector: it selects all pods: create a new DaemonSet with a narrower one"},
+			nodes: nodes(1), want: []string{"invalid spec selector: it selects all pods: create a new DaemonSet with a narrower selector"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // A refused pod is retried with the same name. A different name would change the condition, and that write would trigger the next attempt.
@@ -29,7 +29,7 @@ func TestRefusedPodIsTriedAgainUnderItsName(t *testing.T) {
 	o.wanted, err = wantedRevision(o.set)
 	require.NoError(t, err)
 	p := plan(o, now)
-	p.Steps = []podset.Step{{Kind: rollout.StepCreate, Slot: "n1"}, {Kind: rollout.StepCreate, Slot: "n2"}}
+	p.Steps = []podset.Step{{Step: rollout.Step{Kind: rollout.StepCreate, Slot: "n1"}}, {Step: rollout.Step{Kind: rollout.StepCreate, Slot: "n2"}}}
 	var tried []string
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, pod client.Object, opts ...client.CreateOption) error {
@@ -42,10 +42,10 @@ func TestRefusedPodIsTriedAgainUnderItsName(t *testing.T) {
 	})
 	r := reconciler(c, clocktesting.NewFakePassiveClock(now))
 	for range 3 {
-		a := r.apply(t.Context(), o, p)
+		a := r.apply(t.Context(), o, p, now)
 		require.ErrorContains(t, a.Err(), "exceeded quota")
 	}
 	require.Len(t, tried, 3)
 	require.Equal(t, []string{tried[0], tried[0], tried[0]}, tried)
-	require.Len(t, o.memory.Names(), 2, "one was tried, one was not")
+	require.Len(t, o.memory.Names(), 2, "one pod was tried, the other was not")
 }

@@ -21,21 +21,20 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 // reconciler returns a Reconciler with these clients.
 func reconciler(c client.Client, clk clock.PassiveClock) *Reconciler {
 	return &Reconciler{Controller: &podcontrol.Controller{
-		Client: c, Live: c, Clock: clk, Overlaps: ownership.OverlapScanner{Adopts: adopts},
-		Expect: expect.New("Test", clk, 0), Events: &testkit.Events{}, Parallel: 1,
+		Controller: controltest.New(c, c, clk, &testkit.Events{}), Overlaps: ownership.OverlapScanner{Adopts: adopts},
 	}}
 }
 
@@ -59,9 +58,9 @@ func simulated(tb testing.TB) sim.Kind {
 		For:  &appsv1beta1.DaemonSet{},
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.Node{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
-				before, _ := was.(*corev1.Node)
-				after, _ := is.(*corev1.Node)
+			&corev1.Node{}: func(w *sim.World, old, updated client.Object) []reconcile.Request {
+				before, _ := old.(*corev1.Node)
+				after, _ := updated.(*corev1.Node)
 				if set := cachedSet(w); set != nil && concerns(&set.Spec, before, after) {
 					return []reconcile.Request{{NamespacedName: key}}
 				}
@@ -210,16 +209,16 @@ func deletable(w *sim.World, c sim.Change) bool {
 	if !ok || pod.Status.Phase == corev1.PodFailed || pod.Labels[keys.SpecifiedDelete] != "" {
 		return true
 	}
-	return lateOnes(w) > 0 && slices.ContainsFunc(sim.Cached[*corev1.Pod](w), func(p *corev1.Pod) bool {
+	return countLateCreates(w) > 0 && slices.ContainsFunc(sim.Cached[*corev1.Pod](w), func(p *corev1.Pod) bool {
 		return p.UID != pod.UID && nodeOf(p) == nodeOf(pod)
 	})
 }
 
-// lateOnes counts the pods created by late writes.
-func lateOnes(w *sim.World) int {
+// countLateCreates counts the pods created by late writes.
+func countLateCreates(w *sim.World) int {
 	n := 0
-	for _, was := range w.Changes() {
-		if was.Late && was.Verb == sim.Create {
+	for _, change := range w.Changes() {
+		if change.Late && change.Verb == sim.Create {
 			n++
 		}
 	}
@@ -247,7 +246,7 @@ func onePerNode(w *sim.World, c sim.Change) error {
 	if !ok || c.Verb != sim.Create || c.Late {
 		return nil
 	}
-	late, doubles, all := lateOnes(w), 0, byNode(w)
+	late, doubles, all := countLateCreates(w), 0, byNode(w)
 	for node, list := range all {
 		if run, _ := fits(w, node); !run {
 			continue // Its pods are deleted, or may stay.

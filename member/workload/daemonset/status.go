@@ -10,35 +10,35 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile
 // changed is counted by the next one. The function is pure.
 func status(o observed, p planned, a podcontrol.Results, now time.Time) (appsv1beta1.DaemonSetStatus, []event.Event) {
-	was := &o.set.Status
+	old := &o.set.Status
 	if a.Collided {
-		s := was.DeepCopy()
+		s := old.DeepCopy()
 		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
 		return *s, nil
 	}
 	s := p.count()
-	s.ObservedGeneration, s.CollisionCount = o.set.Generation, was.CollisionCount
+	s.ObservedGeneration, s.CollisionCount = o.set.Generation, old.CollisionCount
 	s.UpdateRevision = revision.Short(p.Revision.Revision.Name)
 	if a.Revision != nil || p.InvalidSpec != "" {
-		s.UpdateRevision = was.UpdateRevision // The new revision may not exist.
+		s.UpdateRevision = old.UpdateRevision // The new revision may not exist.
 	}
 	scale, update := a.Failures(&p.Plan)
 	ready := podcontrol.Readiness(&p.Plan, scale, update, a.Waits) // A pod that can't be scheduled yet doesn't stall: a node may be added.
 	if scale.Reason == "" {
 		scale = p.unschedulable()
 	}
-	begins := o.set.Generation != was.ObservedGeneration
+	begins := o.set.Generation != old.ObservedGeneration
 	events := a.Events(&p.Plan, begins, nil, nil)
 	if n := a.Of(rollout.StepDelete, rollout.ReasonEnded).Done; len(n) > 0 {
 		events = append(events, failedDaemonPods(n))
@@ -47,7 +47,7 @@ func status(o observed, p planned, a podcontrol.Results, now time.Time) (appsv1b
 		events = append(events, selectingAll(p.InvalidSpec))
 	}
 	var news []event.Event
-	s.Conditions, news = podcontrol.Conditions(was.Conditions, podcontrol.WorkloadConditions(), scale, update, o.overlap.Failure(kind()), report.Failure{}, now)
+	s.Conditions, news = podcontrol.Conditions(old.Conditions, podcontrol.WorkloadConditions(), scale, update, o.overlap.Failure(kind()), report.Failure{}, now)
 	s.Conditions = report.PutReadiness(s.Conditions, podcontrol.WorkloadConditions().Form, ready, now)
 	for _, e := range news {
 		if e.Reason == podcontrol.ReasonFailedScale && scale.Reason == ReasonFailedPlacement {
@@ -103,21 +103,21 @@ func (p *planned) unschedulable() report.Failure {
 		return report.Failure{}
 	}
 	return report.StalledFailure(ReasonFailedPlacement, "pods can't be scheduled on their nodes",
-		fmt.Sprintf("%d pods, such as %s for %s: %s", n, first.Name, nodeOf(first), why))
+		fmt.Sprintf("%d pod(s), such as %s for %s: %s", n, first.Name, nodeOf(first), why))
 }
 
-// countsOnly reports whether s differs from was only in counts and readiness, and does not complete the rollout. Such a status may be written
+// countsOnly reports whether s differs from old only in counts and readiness, and does not complete the rollout. Such a status may be written
 // later.
-func countsOnly(was, s appsv1beta1.DaemonSetStatus) bool {
+func countsOnly(old, s appsv1beta1.DaemonSetStatus) bool {
 	if s.UpdatedNumberScheduled == s.DesiredNumberScheduled && s.NumberAvailable == s.DesiredNumberScheduled {
 		return false
 	}
 	s.DesiredNumberScheduled, s.CurrentNumberScheduled, s.NumberMisscheduled, s.UpdatedNumberScheduled =
-		was.DesiredNumberScheduled, was.CurrentNumberScheduled, was.NumberMisscheduled, was.UpdatedNumberScheduled
-	s.NumberReady, s.NumberAvailable, s.NumberUnavailable = was.NumberReady, was.NumberAvailable, was.NumberUnavailable
-	if !report.EqualButReadiness(podcontrol.WorkloadConditions().Form, was.Conditions, s.Conditions) {
+		old.DesiredNumberScheduled, old.CurrentNumberScheduled, old.NumberMisscheduled, old.UpdatedNumberScheduled
+	s.NumberReady, s.NumberAvailable, s.NumberUnavailable = old.NumberReady, old.NumberAvailable, old.NumberUnavailable
+	if !report.EqualButReadiness(podcontrol.WorkloadConditions().Form, old.Conditions, s.Conditions) {
 		return false
 	}
-	s.Conditions = was.Conditions
-	return apiequality.Semantic.DeepEqual(was, s)
+	s.Conditions = old.Conditions
+	return apiequality.Semantic.DeepEqual(old, s)
 }

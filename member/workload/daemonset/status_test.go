@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -90,22 +90,22 @@ func TestStatusOfFailuresAndHolds(t *testing.T) {
 				}}
 			},
 			conditions: map[string]string{
-				"FailedCreatePod": "FailedPlacement: pods can't be scheduled on their nodes: 1 pods, such as p0 for n1: 0/9 nodes: Insufficient cpu",
+				"FailedCreatePod": "FailedPlacement: pods can't be scheduled on their nodes: 1 pod(s), such as p0 for n1: 0/9 nodes: Insufficient cpu",
 			},
 			events: []string{"FailedPlacement"},
 		},
 		{
 			name: "an overlap", pods: []string{"n1"}, world: func(o *observed) { o.overlap = ownership.Overlap{Count: 1, First: "x without controller"} },
 			conditions: map[string]string{
-				"SelectorOverlap": "PodsOfOthers: the selector matches pods that have another controller or none, and that are left alone: create a new DaemonSet with a narrower one: " +
-					"1 pods, such as x without controller",
+				"SelectorOverlap": "PodsOfOthers: the selector matches pods with another controller or none, which are left alone: create a new DaemonSet with a narrower selector: " +
+					"1 pod(s), such as x without controller",
 			},
 			events: []string{"SelectorOverlap"},
 		},
 		{
 			name: "a selector of all pods", pods: []string{"n1"}, set: func(s *appsv1beta1.DaemonSet) { s.Spec.Selector = &metav1.LabelSelector{} },
 			conditions: map[string]string{
-				"FailedUpdatePod": "InvalidSpec: selector: it selects all pods: create a new DaemonSet with a narrower one",
+				"FailedUpdatePod": "InvalidSpec: selector: it selects all pods: create a new DaemonSet with a narrower selector",
 			},
 			events: []string{"SelectingAll", "FailedUpdate"},
 		},
@@ -118,7 +118,7 @@ func TestStatusOfFailuresAndHolds(t *testing.T) {
 		{
 			name: "a stalled update", pods: []string{"n1 old", "n2 unready", "n3 unready"},
 			conditions: map[string]string{
-				"FailedUpdatePod": "Budget: no pod became available since 2026-11-21T09:00:00Z: 1 old pods wait: 1 available <= 2 minimum",
+				"FailedUpdatePod": "Budget: no pod has become available since 2026-11-21T09:00:00Z: 1 old pod(s) waiting: 1 available, at least 2 must remain",
 			},
 			events: []string{"FailedUpdate"},
 		},
@@ -142,12 +142,12 @@ func TestStatusOfFailuresAndHolds(t *testing.T) {
 			}
 			require.Empty(t, cmp.Diff(tc.conditions, conditions(s)))
 			require.Equal(t, tc.events, testkit.Reasons(events))
-			require.Equal(t, o.set.Generation, s.ObservedGeneration, "also with errors, which conditions report")
+			require.Equal(t, o.set.Generation, s.ObservedGeneration, "written also with errors, as conditions report them")
 
 			o.set.Status = s
 			_, events = status(o, plan(o, now), podcontrol.Results{}, now)
 			if tc.done == nil {
-				require.Empty(t, events, "what persists is reported once")
+				require.Empty(t, events, "a lasting failure is reported once")
 			}
 		})
 	}
@@ -161,20 +161,21 @@ func TestAnUnansweredHookIsReportedWithItsTime(t *testing.T) {
 	pod.Annotations["lifecycle.apps.kruise.io/timestamp"] = start.Format(time.RFC3339)
 	s, _ := status(o, plan(o, now), podcontrol.Results{}, now)
 	require.Equal(t, map[string]string{
-		"FailedUpdatePod": "Hook: p0 waits for its hook in PreparingDelete since 2026-11-21T09:00:00Z: 1 pods wait for their lifecycle hooks",
+		"FailedUpdatePod": "Hook: p0 has been waiting for its hook in PreparingDelete since 2026-11-21T09:00:00Z: " +
+			"1 pod(s) waiting for their lifecycle hooks",
 	}, conditions(s))
 }
 
 func TestReadinessNamesTheBudgetThatRefuses(t *testing.T) {
 	t.Parallel()
 	o := observedOf(t, web(), sim.Node("n1")).on("n1 old")
-	r := podcontrol.Results{Waits: podcontrol.WaitsFor([]string{podguard.BudgetMessage("web", "no")})}
+	r := podcontrol.Results{Waits: podcontrol.WaitsFor([]string{podwebhook.BudgetMessage("web", "no")})}
 	s, _ := status(o, plan(o, now), r, now)
 	ready := report.OnlyReadiness(s.Conditions, podcontrol.WorkloadConditions().Form)
 	require.Len(t, ready, 2)
 	for _, c := range ready {
 		require.Equal(t, "Refused", c.Reason)
-		require.Equal(t, "pods wait for PodUnavailableBudget web, which lets no more of them become unavailable now", c.Message)
+		require.Equal(t, "pods wait for PodUnavailableBudget web, which allows no more of them to become unavailable now", c.Message)
 	}
 }
 
@@ -191,12 +192,12 @@ func TestStatusNamesNoRevisionThatWasNotCreated(t *testing.T) {
 
 func TestWhatChangesCountsOnly(t *testing.T) {
 	t.Parallel()
-	was := appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 5, ObservedGeneration: 1}
-	is := was
-	is.NumberReady, is.CurrentNumberScheduled = 3, 4
-	require.True(t, countsOnly(was, is))
-	is.ObservedGeneration = 2
-	require.False(t, countsOnly(was, is), "a new observedGeneration is written at once")
-	is.ObservedGeneration, is.NumberAvailable, is.UpdatedNumberScheduled = 1, 5, 5
-	require.False(t, countsOnly(was, is), "so is a completed rollout")
+	old := appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 5, ObservedGeneration: 1}
+	changed := old
+	changed.NumberReady, changed.CurrentNumberScheduled = 3, 4
+	require.True(t, countsOnly(old, changed))
+	changed.ObservedGeneration = 2
+	require.False(t, countsOnly(old, changed), "a new observedGeneration is written at once")
+	changed.ObservedGeneration, changed.NumberAvailable, changed.UpdatedNumberScheduled = 1, 5, 5
+	require.False(t, countsOnly(old, changed), "a completed rollout is written at once")
 }

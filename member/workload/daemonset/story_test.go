@@ -16,9 +16,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -59,8 +59,8 @@ func edit(name string, when func(*sim.World) bool, change func(*appsv1beta1.Daem
 	}}
 }
 
-func paused(is bool) func(*appsv1beta1.DaemonSetSpec) {
-	return func(s *appsv1beta1.DaemonSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = is }
+func paused(value bool) func(*appsv1beta1.DaemonSetSpec) {
+	return func(s *appsv1beta1.DaemonSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = value }
 }
 
 func partition(n int32) func(*appsv1beta1.DaemonSetSpec) {
@@ -69,8 +69,8 @@ func partition(n int32) func(*appsv1beta1.DaemonSetSpec) {
 	}
 }
 
-// some reports, for sim.Edit.When, whether n pods should run app:2.
-func some(n int) func(*sim.World) bool {
+// someUpdated reports, for sim.Edit.When, whether n pods should run app:2.
+func someUpdated(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		have := 0
 		for _, p := range live(w) {
@@ -82,8 +82,8 @@ func some(n int) func(*sim.World) bool {
 	}
 }
 
-// whole reports, for sim.Edit.When, whether n pods of an image are available and there are no others.
-func whole(n int, image string) func(*sim.World) bool {
+// allAvailable reports, for sim.Edit.When, whether n pods of an image are available and there are no others.
+func allAvailable(n int, image string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		have := 0
 		for _, p := range sim.All[*corev1.Pod](w) {
@@ -99,8 +99,8 @@ func whole(n int, image string) func(*sim.World) bool {
 	}
 }
 
-// labelled is a user labelling the pod of a node for deletion.
-func labelled(node string) sim.Edit {
+// labelForDeletion is a user labelling the pod of a node for deletion.
+func labelForDeletion(node string) sim.Edit {
 	return onPod("label a pod for deletion", node, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
 }
 
@@ -186,7 +186,7 @@ func stories() []sim.Scenario {
 			edit("a new image", nil, image("app:2")), sim.TaintNode(nil, "n1"), sim.TaintNode(nil, "n2")),
 		story("re-created two at a time", web().Budget("0", "2", "0"), edit("a new image", nil, image("app:2"))),
 		story("in place with partition", web().InPlace().Budget("50%", "2", "0"),
-			edit("a new image", nil, image("app:2")), edit("partition 0", whole2of4, partition(0))),
+			edit("a new image", nil, image("app:2")), edit("partition 0", updatedToPartition, partition(0))),
 		story("canary", web().InPlace().Canary("tier", "a").Budget("0", "2", "0"),
 			edit("a new image", nil, image("app:2")), sim.LabelNode(nil, "n3", "tier", "a"),
 			edit("everywhere", nil, func(s *appsv1beta1.DaemonSetSpec) { s.UpdateStrategy.RollingUpdate.Selector = nil })),
@@ -194,22 +194,22 @@ func stories() []sim.Scenario {
 		story("a surge that is rolled back", web().Budget("0", "0", "1"),
 			edit("an image that can't be pulled", nil, image("app:bad")), edit("back", nil, image("app:1"))),
 		story("a surge while nodes change", web().Budget("0", "0", "2"),
-			edit("a new image", nil, image("app:2")), sim.TaintNode(some(1), "n4", noSchedule()),
-			sim.RemoveNode(some(2), "n3"), sim.TaintNode(nil, "n4")),
-		story("pods to delete with a surge", web().Budget("0", "0", "1"), labelled("n3"), labelled("n2"), edit("a new image", nil, image("app:2"))),
+			edit("a new image", nil, image("app:2")), sim.TaintNode(someUpdated(1), "n4", noSchedule()),
+			sim.RemoveNode(someUpdated(2), "n3"), sim.TaintNode(nil, "n4")),
+		story("pods to delete with a surge", web().Budget("0", "0", "1"), labelForDeletion("n3"), labelForDeletion("n2"), edit("a new image", nil, image("app:2"))),
 		story("rollback midway", web().InPlace().Budget("0", "2", "0"),
-			edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1"))),
+			edit("a new image", nil, image("app:2")), edit("back", someUpdated(1), image("app:1"))),
 		story("stalled image", web().InPlace().Budget("0", "1", "0"),
 			edit("an image that can't be pulled", nil, image("app:bad")), edit("back", nil, image("app:1"))),
 		story("paused", web().InPlace().Budget("0", "1", "0"),
-			edit("a new image", nil, image("app:2")), edit("pause", some(1), paused(true)),
+			edit("a new image", nil, image("app:2")), edit("pause", someUpdated(1), paused(true)),
 			sim.AddNode(nil, "n5"), edit("resume", nil, paused(false))),
 		story("hooks", held().Budget("0", "2", "0"),
 			edit("a new image", nil, image("app:2")), sim.TaintNode(nil, "n2", noExecute()),
-			labelled("n3")),
+			labelForDeletion("n3")),
 		story("pods end", web(), sim.EndPods("n2", nil), sim.EndPods("n2", nil), sim.EndPods("n3", nil)),
 		story("on delete", web().OnDelete(),
-			edit("a new image", whole(4, "app:1"), image("app:2")), deletePod("n3", revised), sim.AddNode(nil, "n5")),
+			edit("a new image", allAvailable(4, "app:1"), image("app:2")), deletePod("n3", secondRevisionCreated), sim.AddNode(nil, "n5")),
 		story("partitioned scaling", web().Budget("3", "1", "0").Spec(func(s *appsv1beta1.DaemonSetSpec) {
 			s.ScaleStrategy = &appsv1beta1.DaemonSetScaleStrategy{PartitionedScaling: true}
 		}), edit("partition 1", nil, partition(1)), edit("partition 0", nil, partition(0))),
@@ -224,18 +224,20 @@ func stories() []sim.Scenario {
 			edit("a new image", nil, func(s *appsv1beta1.DaemonSetSpec) { image("app:2")(s); blueGreen(s, 1<<31-2, "0", "50%") }),
 			edit("all", nil, func(s *appsv1beta1.DaemonSetSpec) { blueGreen(s, 1<<31-2, "0", "100%") }),
 			edit("promoted", nil, func(s *appsv1beta1.DaemonSetSpec) { blueGreen(s, 0, "1", "0") })),
-		moved(),
+		adoptionStory(),
 	}
 }
 
-func whole2of4(w *sim.World) bool {
-	return some(2)(w) && !slices.ContainsFunc(live(w), func(p *corev1.Pod) bool {
+func updatedToPartition(w *sim.World) bool {
+	return someUpdated(2)(w) && !slices.ContainsFunc(live(w), func(p *corev1.Pod) bool {
 		return !podset.View(p, podset.Rules{}, w.Now()).Available
 	})
 }
 
-// revised reports, for sim.Edit.When, whether the controller has created a second revision.
-func revised(w *sim.World) bool { return len(sim.All[*appsv1.ControllerRevision](w)) == 2 }
+// secondRevisionCreated reports, for sim.Edit.When, whether the controller has created a second revision.
+func secondRevisionCreated(w *sim.World) bool {
+	return len(sim.All[*appsv1.ControllerRevision](w)) == 2
+}
 
 // deletePod deletes the pod of a node, as well as a second one created by a late write.
 func deletePod(node string, when func(*sim.World) bool) sim.Edit {
@@ -252,8 +254,8 @@ func deletePod(node string, when func(*sim.World) bool) sim.Edit {
 	}}
 }
 
-// moved is about a set with the name of an earlier one that has left its pods.
-func moved() sim.Scenario {
+// adoptionStory is about a set with the name of an earlier one that has left its pods.
+func adoptionStory() sim.Scenario {
 	s := story("pods are adopted", web().Budget("0", "1", "0"), edit("a new image", nil, image("app:2")))
 	for _, node := range []string{"n1", "n3"} {
 		s.Objects = append(s.Objects, orphan("web-of"+node, node))

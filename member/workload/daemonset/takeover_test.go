@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// leftBehind returns what OpenKruise left in a cluster, as it would be observed. The nodes are those of its pods.
+// leftBehind returns what OpenKruise left in a cluster, as it would be observed. Its pods determine the nodes.
 func leftBehind(t *testing.T) observed {
 	t.Helper()
 	o := observed{set: &appsv1beta1.DaemonSet{}}
@@ -36,7 +36,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 	at := time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC)
 	p := plan(o, at)
 	require.Equal(t, revision.Keep, p.Revision.Change, "no revision is written")
-	require.Same(t, o.history[1], p.Revision.Revision, "it is found by its data: our name would have another hash")
+	require.Same(t, o.history[1], p.Revision.Revision, "the revision is found by its data, as our hash would differ")
 	require.NotEqual(t, o.wanted.Name, p.Revision.Revision.Name)
 	for _, r := range append(o.history, o.wanted) {
 		require.Equal(t, map[string]string{"app": "take-ds", "controller-revision-hash": revision.Short(r.Name)}, r.Labels,

@@ -17,8 +17,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // Defaults of the spec, as OpenKruise sets them.
@@ -97,14 +97,14 @@ func setDefaults(s *appsv1beta1.DaemonSetSpec) {
 	}
 	if r.MaxUnavailable == nil {
 		r.MaxUnavailable = new(intstr.FromInt32(defaultMaxUnavailable))
-		if surges(r) {
+		if allowsSurge(r) {
 			*r.MaxUnavailable = intstr.FromInt32(0)
 		}
 	}
 }
 
-// surges reports whether a second pod may be created on a node.
-func surges(r *appsv1beta1.DaemonSetRollingUpdateStrategy) bool {
+// allowsSurge reports whether a second pod may be created on a node.
+func allowsSurge(r *appsv1beta1.DaemonSetRollingUpdateStrategy) bool {
 	const many = 100
 	n, err := rollout.Resolve(r.MaxSurge, many, rollout.Up)
 	return err == nil && n > 0
@@ -125,7 +125,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Daem
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return news, nil // Annotations may have changed.
 	}
-	faults, said := admit.Ratchet(validateSpec(set), validateSpec(old))
+	faults, warned := admit.Ratchet(validateSpec(set), validateSpec(old))
 	if !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) {
 		more, err := w.checkTemplate(ctx, set)
 		if err != nil {
@@ -133,7 +133,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Daem
 		}
 		faults = append(faults, more...)
 	}
-	return append(said, news...), refuse(set, faults)
+	return append(warned, news...), refuse(set, faults)
 }
 
 // ValidateDelete implements admission.Validator; nothing is refused.
@@ -153,7 +153,7 @@ func validateSpec(set *appsv1beta1.DaemonSet) field.ErrorList {
 	var faults field.ErrorList
 	if longest := len(set.Name) + 1 + hashLength; longest > validation.DNS1123SubdomainMaxLength {
 		faults = append(faults, field.Invalid(field.NewPath("metadata", "name"), set.Name, fmt.Sprintf(
-			"names of revisions derived from it would have %d characters, %d are possible: use a shorter name",
+			"the names of its revisions would have %d characters, but at most %d are allowed: use a shorter name",
 			longest, validation.DNS1123SubdomainMaxLength)))
 	}
 	faults = append(faults, workloadspec.Selector(spec.Selector, &spec.Template, path)...)
@@ -185,9 +185,9 @@ func (w *Webhook) warnings(set *appsv1beta1.DaemonSet) admission.Warnings {
 	if spec.UpdateStrategy.Type == appsv1beta1.DaemonSetOnDelete {
 		return append(out, "spec.updateStrategy.rollingUpdate has no effect with type OnDelete: pods are updated when a user deletes them")
 	}
-	if port := nodePort(&spec.Template.Spec); port != "" && surges(r) {
+	if port := nodePort(&spec.Template.Spec); port != "" && allowsSurge(r) {
 		out = append(out, fmt.Sprintf("spec.updateStrategy.rollingUpdate.maxSurge: %s uses a port of the node, "+
-			"so a second pod does not start beside the first and no pod is updated: use maxUnavailable", port))
+			"so a second pod can't start beside the first and no pod would be updated: use maxUnavailable", port))
 	}
 	return out
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
@@ -25,18 +25,18 @@ type (
 	Rolling = appsv1beta1.DaemonSetRollingUpdateStrategy
 )
 
-// asking returns a webhook with a fake apiserver that counts dry runs.
-func asking(t *testing.T) (*Webhook, *int) {
+// newTestWebhook returns a webhook with a fake apiserver that counts dry runs.
+func newTestWebhook(t *testing.T) (*Webhook, *int) {
 	t.Helper()
-	c, asked := webhooktest.Apiserver()
-	return &Webhook{Client: c, Off: workloadspec.Off{PreDownload: feature.PreDownloadForDaemonSetUpdate}}, asked
+	c, dryRuns := webhooktest.Apiserver()
+	return &Webhook{Client: c, Off: workloadspec.Off{PreDownload: feature.PreDownloadForDaemonSetUpdate}}, dryRuns
 }
 
 // agent returns a DaemonSet as Default leaves it, changed by each of the functions.
 func agent(t *testing.T, changes ...func(*Spec)) *appsv1beta1.DaemonSet {
 	t.Helper()
-	set := bare()
-	w, _ := asking(t)
+	set := minimalSet()
+	w, _ := newTestWebhook(t)
 	require.NoError(t, w.Default(t.Context(), set))
 	for _, change := range changes {
 		change(&set.Spec)
@@ -44,7 +44,7 @@ func agent(t *testing.T, changes ...func(*Spec)) *appsv1beta1.DaemonSet {
 	return set
 }
 
-func bare() *appsv1beta1.DaemonSet {
+func minimalSet() *appsv1beta1.DaemonSet {
 	return &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent", Namespace: "shop"}, Spec: Spec{
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "agent"}},
 		Template: corev1.PodTemplateSpec{
@@ -110,15 +110,15 @@ func TestDefault(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, asked := asking(t)
-			set := bare()
+			w, dryRuns := newTestWebhook(t)
+			set := minimalSet()
 			set.Spec.UpdateStrategy = tt.in
 			require.NoError(t, w.Default(t.Context(), set))
 			require.Empty(t, cmp.Diff(tt.want, set.Spec.UpdateStrategy))
 			require.Equal(t, "250", set.Spec.BurstReplicas.String())
 			require.Equal(t, int32(10), *set.Spec.RevisionHistoryLimit)
-			require.Empty(t, cmp.Diff(bare().Spec.Template, set.Spec.Template), "a template with defaults would be another revision")
-			require.Zero(t, *asked)
+			require.Empty(t, cmp.Diff(minimalSet().Spec.Template, set.Spec.Template), "a template with defaults would be another revision")
+			require.Zero(t, *dryRuns)
 			again := set.DeepCopy()
 			require.NoError(t, w.Default(t.Context(), again))
 			require.Empty(t, cmp.Diff(set, again), "defaults are set once")
@@ -130,10 +130,10 @@ func TestDefaultKeepsTheStoredFormOfTheTemplate(t *testing.T) {
 	t.Parallel()
 	old, set := agent(t), agent(t)
 	old.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways // a default
-	w, asked := asking(t)
+	w, dryRuns := newTestWebhook(t)
 	require.NoError(t, w.Default(webhooktest.Requested(t, old), set))
 	require.Empty(t, cmp.Diff(old.Spec.Template, set.Spec.Template))
-	require.Equal(t, 2, *asked)
+	require.Equal(t, 2, *dryRuns)
 
 	set.Spec.Template.Spec.Containers[0].Image = "bad"
 	require.NoError(t, w.Default(webhooktest.Requested(t, old), set), "no default is needed for it")
@@ -167,13 +167,13 @@ func TestValidate(t *testing.T) {
 		}), ""},
 
 		{
-			"a name that leaves no room for the revision's is refused", named(strings.Repeat("x", 243)),
-			"names of revisions derived from it would have 254 characters, 253 are possible: use a shorter name",
+			"a name that is too long for the names of revisions is refused", named(strings.Repeat("x", 243)),
+			"the names of its revisions would have 254 characters, but at most 253 are allowed: use a shorter name",
 		},
 		{"an empty selector is refused", agent(t, func(s *Spec) { s.Selector = nil }), "spec.selector: Required value: an empty selector would select every pod"},
 		{
-			"a selector that misses the template is refused", agent(t, func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }),
-			`spec.template.metadata.labels: Invalid value: {"app":"agent"}: the selector "app=web" does not match these labels`,
+			"a selector that doesn't match the template is refused", agent(t, func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }),
+			`spec.template.metadata.labels: Invalid value: {"app":"agent"}: the selector "app=web" doesn't match these labels`,
 		},
 		{
 			"another restart policy is refused", agent(t, func(s *Spec) { s.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }),
@@ -181,7 +181,7 @@ func TestValidate(t *testing.T) {
 		},
 		{
 			"an active deadline is refused", agent(t, func(s *Spec) { s.Template.Spec.ActiveDeadlineSeconds = new(int64(5)) }),
-			"spec.template.spec.activeDeadlineSeconds: Forbidden: pods of a DaemonSet run without end: leave it out",
+			"spec.template.spec.activeDeadlineSeconds: Forbidden: pods of a DaemonSet run indefinitely: leave it out",
 		},
 		{"a template that the apiserver refuses is refused", agent(t, image("bad")), "spec.template.spec.containers[0].image: Invalid value"},
 		{
@@ -195,7 +195,7 @@ func TestValidate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := asking(t)
+			w, _ := newTestWebhook(t)
 			check := func(err error) {
 				if tt.want == "" {
 					require.NoError(t, err)
@@ -215,16 +215,16 @@ func TestValidate(t *testing.T) {
 
 func TestValidateUpdateDryRunsOnlyNewTemplates(t *testing.T) {
 	t.Parallel()
-	w, asked := asking(t)
+	w, dryRuns := newTestWebhook(t)
 	busy := func(s *Spec) { s.MinReadySeconds = 5 }
 	_, err := w.ValidateUpdate(t.Context(), agent(t), agent(t, busy))
 	require.NoError(t, err)
 	_, err = w.ValidateUpdate(t.Context(), agent(t, image("bad")), agent(t, image("bad"), busy))
 	require.NoError(t, err)
-	require.Zero(t, *asked)
+	require.Zero(t, *dryRuns)
 	_, err = w.ValidateUpdate(t.Context(), agent(t), agent(t, image("agent:2")))
 	require.NoError(t, err)
-	require.Equal(t, 1, *asked)
+	require.Equal(t, 1, *dryRuns)
 	_, err = w.ValidateUpdate(t.Context(), agent(t), agent(t, image("down")))
 	require.ErrorContains(t, err, "connection refused")
 	_, err = w.ValidateDelete(t.Context(), agent(t))
@@ -233,12 +233,12 @@ func TestValidateUpdateDryRunsOnlyNewTemplates(t *testing.T) {
 
 func TestFaultsOfTheOldSpecAreWarnings(t *testing.T) {
 	t.Parallel()
-	w, _ := asking(t)
+	w, _ := newTestWebhook(t)
 	wrong := func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }
-	said, err := w.ValidateUpdate(t.Context(), agent(t, wrong), agent(t, wrong, image("agent:2")))
+	warnings, err := w.ValidateUpdate(t.Context(), agent(t, wrong), agent(t, wrong, image("agent:2")))
 	require.NoError(t, err)
-	require.Len(t, said, 1)
-	require.Contains(t, said[0], "does not match these labels")
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "doesn't match these labels")
 }
 
 func TestWarnings(t *testing.T) {
@@ -253,18 +253,18 @@ func TestWarnings(t *testing.T) {
 		return set
 	}
 	const taken = "spec.updateStrategy.rollingUpdate.maxSurge: container app uses a port of the node, " +
-		"so a second pod does not start beside the first and no pod is updated: use maxUnavailable"
+		"so a second pod can't start beside the first and no pod would be updated: use maxUnavailable"
 	tests := []struct {
 		name string
 		set  *appsv1beta1.DaemonSet
 		want string // empty: none
 	}{
 		{"no warning about a plain set", agent(t), ""},
-		{"nor about a surge of pods that use no port of the node", agent(t, surge, port(corev1.ContainerPort{ContainerPort: 80})), ""},
-		{"nor about a port without a surge", agent(t, port(corev1.ContainerPort{HostPort: 80})), ""},
-		{"a surge of pods that use a port of the node", agent(t, surge, port(corev1.ContainerPort{HostPort: 80})), taken},
+		{"no warning about a surge of pods without host ports", agent(t, surge, port(corev1.ContainerPort{ContainerPort: 80})), ""},
+		{"no warning about a host port without a surge", agent(t, port(corev1.ContainerPort{HostPort: 80})), ""},
+		{"a surge of pods with a host port", agent(t, surge, port(corev1.ContainerPort{HostPort: 80})), taken},
 		{
-			"a surge of pods in the network of the node",
+			"a surge of pods in the host network",
 			agent(t, surge, port(corev1.ContainerPort{ContainerPort: 80}), func(s *Spec) { s.Template.Spec.HostNetwork = true }), taken,
 		},
 		{
@@ -280,45 +280,45 @@ func TestWarnings(t *testing.T) {
 			`annotation daemonset.kruise.io/progressive-create-pod: "true" has no effect: write "true" in v1alpha1, ` +
 				`or set spec.scaleStrategy.partitionedScaling in v1beta1`,
 		},
-		{"one of value false", annotated(keys.DaemonSetProgressiveCreate, "false"), ""},
+		{"an annotation of v1alpha1 with value false", annotated(keys.DaemonSetProgressiveCreate, "false"), ""},
 		{
 			"a pre-download of images", annotated(keys.ImagePreDownloadParallelism, "2"),
-			"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: no image is pulled before an update, as feature gate PreDownloadImageForDaemonSetUpdate is off",
+			"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: no image will be pulled before an update because feature gate PreDownloadImageForDaemonSetUpdate is off",
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := asking(t)
-			said, err := w.ValidateCreate(t.Context(), tt.set)
+			w, _ := newTestWebhook(t)
+			warnings, err := w.ValidateCreate(t.Context(), tt.set)
 			require.NoError(t, err)
 			if tt.want == "" {
-				require.Empty(t, said)
+				require.Empty(t, warnings)
 				return
 			}
-			require.Equal(t, admission.Warnings{tt.want}, said)
+			require.Equal(t, admission.Warnings{tt.want}, warnings)
 			later := tt.set.DeepCopy()
 			later.Spec.MinReadySeconds = 9
-			said, err = w.ValidateUpdate(t.Context(), tt.set, later)
+			warnings, err = w.ValidateUpdate(t.Context(), tt.set, later)
 			require.NoError(t, err)
-			require.Empty(t, said, "an update does not repeat the warning")
+			require.Empty(t, warnings, "an update does not repeat the warning")
 		})
 	}
 	t.Run("an annotation that is added later", func(t *testing.T) {
 		t.Parallel()
-		w, _ := asking(t)
-		said, err := w.ValidateUpdate(t.Context(), agent(t), annotated(keys.DaemonSetProgressiveCreate, "true"))
+		w, _ := newTestWebhook(t)
+		warnings, err := w.ValidateUpdate(t.Context(), agent(t), annotated(keys.DaemonSetProgressiveCreate, "true"))
 		require.NoError(t, err)
-		require.Len(t, said, 1)
-		require.Contains(t, said[0], "set spec.scaleStrategy.partitionedScaling in v1beta1")
+		require.Len(t, warnings, 1)
+		require.Contains(t, warnings[0], "set spec.scaleStrategy.partitionedScaling in v1beta1")
 	})
 }
 
 func TestAnUpdateWithoutSpecChangesIsNotValidated(t *testing.T) {
 	t.Parallel()
-	w, _ := asking(t)
+	w, _ := newTestWebhook(t)
 	wrong := agent(t, func(s *Spec) { s.Selector = nil })
-	said, err := w.ValidateUpdate(t.Context(), wrong, wrong.DeepCopy())
+	warnings, err := w.ValidateUpdate(t.Context(), wrong, wrong.DeepCopy())
 	require.NoError(t, err)
-	require.Empty(t, said)
+	require.Empty(t, warnings)
 }

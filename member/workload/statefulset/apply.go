@@ -17,10 +17,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // applied is the result of a plan, by class of writes. An error in one class does not stop the others.
@@ -49,7 +50,7 @@ func (r *Reconciler) applier(o observed) podcontrol.Applier {
 func adopts(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
 
 // apply applies the plan. It is idempotent: a crash or a conflict in the middle does no harm.
-func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.Time) applied {
 	var a applied
 	applier := r.applier(o)
 	if !applier.EnsureRevision(ctx, &p.Plan, &a.Results) {
@@ -61,8 +62,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	}
 	applier.Release(ctx, &p.Plan, &a.Results)
 	a.createdPVCs = applier.Writer.CreatePVCs(ctx, applier.Owner, p.createPVCs)
-	applier.Delete(ctx, p.ready(a.transferred.Done), &a.Results)
-	now := r.Clock.Now()
+	applier.Delete(ctx, p.unblockedDeletes(a.transferred.Done), &a.Results)
 	a.resized = resizePVCs(ctx, applier, o, p, now)
 	applier.Patch(ctx, &p.Plan, now, &a.Results)
 	applier.Create(ctx, &p.Plan, &o.set.Spec.Template, now, &a.Results, podCreates(o, &p.Plan, now))
@@ -105,14 +105,14 @@ func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) po
 	return applier.Writer.Patch(ctx, applier.Owner, patches)
 }
 
-// ready returns the deletions of pods whose PVCs, if any had to be transferred, have been transferred. A pod deleted before that would leave
-// its PVCs behind.
-func (p planned) ready(transferred []string) []podset.Step {
-	waits := map[string]bool{}
+// unblockedDeletes returns the deletions of pods whose PVCs, if any had to be transferred, have been transferred. A pod deleted before that
+// would leave its PVCs behind.
+func (p planned) unblockedDeletes(transferred []string) []podset.Step {
+	blocked := map[string]bool{}
 	for _, h := range p.transfers {
-		waits[h.slot] = waits[h.slot] || !slices.Contains(transferred, h.pvc.Name)
+		blocked[h.slot] = blocked[h.slot] || !slices.Contains(transferred, h.pvc.Name)
 	}
-	return slices.DeleteFunc(p.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Slot] })
+	return slices.DeleteFunc(p.Of(rollout.StepDelete), func(s podset.Step) bool { return blocked[s.Pod.Slot] })
 }
 
 // resizePVCs resizes PVCs that have not changed since they were observed, so that it doesn't undo what a user has requested meanwhile. It
@@ -133,7 +133,7 @@ func resizePVCs(ctx context.Context, applier podcontrol.Applier, o observed, p p
 		if err != nil {
 			return podcontrol.Result{Err: fmt.Errorf("marshal the size of %s: %w", g.pvc.Name, err)}
 		}
-		patches = append(patches, podcontrol.Patch{Object: g.pvc, Type: types.MergePatchType, Data: data})
+		patches = append(patches, podcontrol.Patch{Object: g.pvc, Patch: podpatch.Patch{Type: types.MergePatchType, Data: data}})
 	}
 	return applier.Writer.Patch(ctx, applier.Owner, patches)
 }
@@ -148,14 +148,14 @@ func relabel(ctx context.Context, applier podcontrol.Applier, o observed, p plan
 		if err != nil {
 			return podcontrol.Result{Err: fmt.Errorf("marshal labels of %s: %w", pod.Name, err)}
 		}
-		patches = append(patches, podcontrol.Patch{Object: pod, Type: types.MergePatchType, Data: data})
+		patches = append(patches, podcontrol.Patch{Object: pod, Patch: podpatch.Patch{Type: types.MergePatchType, Data: data}})
 	}
 	return applier.Writer.Patch(ctx, applier.Owner, patches)
 }
 
 // podCreates builds pods with their PVCs.
 func podCreates(o observed, p *podset.Plan, now time.Time) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
-	current := sync.OnceValue(func() *appsv1beta1.StatefulSet { return at(o.set, p, p.Current.Name) })
+	current := sync.OnceValue(func() *appsv1beta1.StatefulSet { return setAtRevision(o.set, p, p.Current.Name) })
 	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
 		set := o.set
 		if s.Old {

@@ -10,9 +10,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -56,7 +56,7 @@ func TestPodsBelowThePartitionHaveTheClaimsOfTheirRevision(t *testing.T) {
 	s.pvcs[pvc.Name] = pvc
 	p = plan(s.observed, now)
 	require.Empty(t, creates(p), "it waits for a PVC that is being deleted, whose template the spec no longer has")
-	require.Contains(t, p.stalledPVC.Message, "pod web-1 waits for PVC logs-web-1 to be deleted")
+	require.Contains(t, p.stalledPVC.Message, "pod web-1 is waiting for the deletion of PVC logs-web-1")
 
 	s = observe()
 	delete(s.history[0].Annotations, keys.VolumeClaimTemplates)

@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=statefulsets,verbs=get;list;watch
@@ -29,14 +30,14 @@ type Options struct {
 	Gates Gates
 }
 
-// Reconciler reconciles StatefulSets. It adopts orphans by adopts.
+// Reconciler reconciles StatefulSets. The function adopts decides which orphans a set adopts.
 type Reconciler struct {
 	*podcontrol.Controller
 	// Gates are the feature gates.
 	Gates Gates
 }
 
-// Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
+// Setup adds the controller to mgr. The webhook is registered separately, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of StatefulSet: %w", err)
@@ -68,11 +69,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	now := r.Clock.Now()
 	p := plan(o, now)
 	r.Planned(measure, req, &p.Plan, began, now)
-	a := r.apply(ctx, o, p)
+	a := r.apply(ctx, o, p, now)
 	r.Waits(req.NamespacedName, &a.Results, now)
 	s, events := status(o, p, a, now)
-	return r.Report(ctx, measure, &a.Results, podcontrol.Outcome{
-		Object: o.set, Was: o.set.Status, Is: s, CountsOnly: countsOnly(o.set, s), Events: events,
+	return r.Report(ctx, measure, &a.Results, control.Outcome{
+		Object: o.set, Was: o.set.Status, Is: s, MayWait: countsOnly(o.set, s), Events: events,
 		Recheck: p.Recheck, Err: a.err(),
 	})
 }

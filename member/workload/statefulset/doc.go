@@ -1,7 +1,7 @@
 // Package statefulset runs StatefulSets of apps.kruise.io: pods with an ordinal, a stable name and PVCs of their own.
 //
-// One reconcile is observe, plan, apply, status, as for every kind that owns pods. Ordinals are slots for the engine (pkg/rollout), which
-// decides which pods change now. pkg/podset and pkg/podcontrol plan and apply what all kinds that own pods have in common, and this package
+// One reconcile is observe, plan, apply, status, as for every kind that owns pods. Ordinals are slots for the engine (pkg/plan/rollout), which
+// decides which pods change now. pkg/workload/podset and pkg/workload/podcontrol plan and apply what all kinds that own pods have in common, and this package
 // adds what is specific to a StatefulSet: ordinals, stable names, PVCs. To learn how a StatefulSet works, read plan.go.
 //
 //	observe.go         reads StatefulSet, revisions, pods and PVCs from the cache, once the cache shows our last writes

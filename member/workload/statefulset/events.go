@@ -1,8 +1,8 @@
 package statefulset
 
 import (
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 )
 
 // Reasons of events that only a StatefulSet has; the others are in package podcontrol.
@@ -14,7 +14,7 @@ const (
 )
 
 func resized(names []string) event.Event {
-	return event.Normal(reasonSuccessfulResize, podcontrol.ActionUpdate, "requested a resize of %d PVCs: %s", len(names), event.Names(names))
+	return event.Normal(reasonSuccessfulResize, podcontrol.ActionUpdate, "requested a resize of %d PVC(s): %s", len(names), event.Names(names))
 }
 
 func failedResize(err error) event.Event {

@@ -21,10 +21,10 @@ func TestExamples(t *testing.T) {
 	}, func(t *testing.T, text []byte) ([]string, error) {
 		t.Helper()
 		set := webhooktest.Read(t, text, appsv1alpha1.StatefulSetToHub)
-		w, _ := asking(t)
-		if err := w.Default(requested(t, nil), set); err != nil {
+		w, _ := newTestWebhook(t)
+		if err := w.Default(requestContext(t, nil), set); err != nil {
 			return nil, err
 		}
-		return w.ValidateCreate(requested(t, nil), set)
+		return w.ValidateCreate(requestContext(t, nil), set)
 	})
 }

@@ -20,8 +20,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
@@ -45,8 +46,8 @@ func (g *fixture) create(t *testing.T, b *testkit.StatefulSetBuilder) {
 	require.NoError(t, g.Create(t.Context(), set))
 }
 
-// rests waits until all pods of the set are updated and available.
-func (g *fixture) rests(t *testing.T) *appsv1beta1.StatefulSet {
+// awaitRollout waits until all pods of the set are updated and available.
+func (g *fixture) awaitRollout(t *testing.T) *appsv1beta1.StatefulSet {
 	t.Helper()
 	return g.Await(t, func(s *appsv1beta1.StatefulSet) bool {
 		return s.Status.ObservedGeneration == s.Generation && s.Status.Replicas == *s.Spec.Replicas &&
@@ -81,10 +82,10 @@ func TestInCluster(t *testing.T) {
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
 		edits := inplace.Options{}
-		require.NoError(t, Setup(t.Context(), mgr, Options{Options: podcontrol.Options{Clock: clock.RealClock{}, InPlace: edits}, Gates: on()}))
-		answers := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Gates: on(), InPlace: edits}
+		require.NoError(t, Setup(t.Context(), mgr, Options{Options: podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}, InPlace: edits}, Gates: on()}))
+		hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Gates: on(), InPlace: edits}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
-			Object: &appsv1beta1.StatefulSet{}, Defaulter: answers, Validator: answers,
+			Object: &appsv1beta1.StatefulSet{}, Defaulter: hook, Validator: hook,
 		}))
 	})
 	for name, test := range map[string]func(*testing.T, *fixture){
@@ -92,8 +93,8 @@ func TestInCluster(t *testing.T) {
 		"pods are created, updated and deleted in order":                                testOrder,
 		"PVCs are kept or deleted with their pod by the policy":                         testPVCs,
 		"a set of Kubernetes is taken over without a restart":                           testMove,
-		"the way back to Kubernetes restarts no pod":                                    testReturn,
-		"examples are accepted, refused or warned of as they say":                       testExamples,
+		"returning to Kubernetes restarts no pod":                                       testReturn,
+		"examples are accepted, refused or warned about as their comments say":          testExamples,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,18 +112,18 @@ func testWrites(t *testing.T, g *fixture) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.create(t, web(10).Parallel("50%"))
-	g.rests(t)
+	g.awaitRollout(t)
 	g.PodWrites(t, began, map[string]int{"create pods": 10})
 	t.Logf("all writes of the creation: %v", g.Writes(t, began))
 
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { // The gate re-creates pods, with two writes each.
 		s.Spec = web(10).Parallel("50%").InPlace().Image("app:2").Obj().Spec
 	})
-	g.rests(t)
+	g.awaitRollout(t)
 	before := g.Pods(t)
 	began = clock.RealClock{}.Now()
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { image("app:3")(&s.Spec) })
-	g.rests(t)
+	g.awaitRollout(t)
 	g.PodWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
 	for name, p := range g.Pods(t) {
 		require.Equal(t, before[name].UID, p.UID, "no pod was re-created")
@@ -133,7 +134,7 @@ func testWrites(t *testing.T, g *fixture) {
 func testOrder(t *testing.T, g *fixture) {
 	t.Helper()
 	g.create(t, web(3).Reserve("1"))
-	g.rests(t)
+	g.awaitRollout(t)
 	pods := g.Pods(t)
 	require.Equal(t, []string{"web-0", "web-2", "web-3"}, g.names(t))
 	for _, pair := range [][2]string{{"web-0", "web-2"}, {"web-2", "web-3"}} {
@@ -148,9 +149,9 @@ func testOrder(t *testing.T, g *fixture) {
 	})
 	require.Equal(t, pods["web-0"].UID, g.Pods(t)["web-0"].UID, "the lowest ordinal stays old")
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { partition(0)(&s.Spec) })
-	g.rests(t)
+	g.awaitRollout(t)
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { scale(1)(&s.Spec) })
-	g.rests(t)
+	g.awaitRollout(t)
 	require.Equal(t, []string{"web-0"}, g.names(t))
 }
 
@@ -183,10 +184,10 @@ func testPVCs(t *testing.T, g *fixture) {
 	b := web(3).Parallel("1").PVCs("data").Keep(appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
 	g.volumes(t, 5, b.Obj())
 	g.create(t, b)
-	g.rests(t)
+	g.awaitRollout(t)
 	require.Equal(t, map[string]string{"data-web-0": "StatefulSet", "data-web-1": "StatefulSet", "data-web-2": "StatefulSet"}, g.pvcs(t))
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { scale(2)(&s.Spec) })
-	g.rests(t)
+	g.awaitRollout(t)
 	require.Eventually(t, func() bool { return len(g.pvcs(t)) == 2 }, testenv.Long, testenv.Poll, "the PVC is deleted with its pod")
 
 	// If a user deletes the PVC of a pod, the pod continues, even while pods are changed, until it is deleted as well. Then both are re-created.
@@ -195,16 +196,16 @@ func testPVCs(t *testing.T, g *fixture) {
 	uid, pod := lost.UID, g.Pods(t)["web-1"]
 	require.NoError(t, g.Delete(t.Context(), lost))
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { scale(3)(&s.Spec) })
-	g.rests(t)
+	g.awaitRollout(t)
 	require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(lost), lost))
 	require.NotNil(t, lost.DeletionTimestamp)
 	require.Equal(t, pod.UID, g.Pods(t)["web-1"].UID, "its data can be saved")
 	require.NoError(t, g.Delete(t.Context(), pod))
 	require.Eventually(t, func() bool {
-		is := &corev1.PersistentVolumeClaim{}
-		return g.Get(t.Context(), client.ObjectKeyFromObject(lost), is) == nil && is.UID != uid && is.Status.Phase == corev1.ClaimBound
+		live := &corev1.PersistentVolumeClaim{}
+		return g.Get(t.Context(), client.ObjectKeyFromObject(lost), live) == nil && live.UID != uid && live.Status.Phase == corev1.ClaimBound
 	}, testenv.Long, testenv.Poll)
-	g.rests(t)
+	g.awaitRollout(t)
 
 	require.NoError(t, g.Delete(t.Context(), g.Object(t)))
 	require.Eventually(t, func() bool { return len(g.pvcs(t)) == 0 && len(g.Pods(t)) == 0 }, testenv.Long, testenv.Poll)
@@ -229,7 +230,7 @@ func testMove(t *testing.T, g *fixture) {
 	g.orphans(t, native.DeepCopy())
 
 	g.create(t, b)
-	set := g.rests(t)
+	set := g.awaitRollout(t)
 	require.Equal(t, native.Status.UpdateRevision, set.Status.UpdateRevision, "the revision keeps its name")
 	for name, p := range g.Pods(t) {
 		require.Equal(t, before[name].UID, p.UID)
@@ -239,7 +240,7 @@ func testMove(t *testing.T, g *fixture) {
 	require.Equal(t, map[string]string{"data-web-0": "none", "data-web-1": "none", "data-web-2": "none"}, g.pvcs(t))
 	g.Rests(t)
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { image("app:2")(&s.Spec) })
-	g.rests(t)
+	g.awaitRollout(t)
 	require.Equal(t, []string{"web-0", "web-1", "web-2"}, g.names(t))
 }
 
@@ -250,14 +251,14 @@ func testReturn(t *testing.T, g *fixture) {
 	b := web(2).Parallel("2").InPlace().PVCs("data").Keep(deleted, deleted)
 	g.volumes(t, 2, b.Obj())
 	g.create(t, b)
-	g.rests(t)
+	g.awaitRollout(t)
 
 	// First the readiness gate is removed.
 	g.Change(t, func(s *appsv1beta1.StatefulSet) {
 		s.Spec.Template.Spec.ReadinessGates = nil
 		s.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = appsv1beta1.PodReCreate
 	})
-	set := g.rests(t)
+	set := g.awaitRollout(t)
 	before := g.Pods(t)
 
 	// Step 1.

@@ -12,10 +12,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/ordinal"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/ordinal"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // Kind returns the kind that owner references name.
@@ -33,8 +33,8 @@ func wantedRevision(set *appsv1beta1.StatefulSet) (*appsv1.ControllerRevision, e
 	})
 }
 
-// at returns the set as it was for pods at a revision, with the volume claim templates of that revision.
-func at(set *appsv1beta1.StatefulSet, p *podset.Plan, rev string) *appsv1beta1.StatefulSet {
+// setAtRevision returns the set as it was for pods at a revision, with the volume claim templates of that revision.
+func setAtRevision(set *appsv1beta1.StatefulSet, p *podset.Plan, rev string) *appsv1beta1.StatefulSet {
 	out := *set
 	out.Spec.VolumeClaimTemplates = p.Claims(rev, set.Spec.VolumeClaimTemplates)
 	return &out

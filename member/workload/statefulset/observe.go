@@ -17,12 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podstep"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
@@ -46,7 +46,7 @@ type observed struct {
 	// memory has the facts about pods that have not changed since the last reconcile.
 	memory *podset.Memory
 	// awaited is why new pods wait until the apiserver sends them to the pod webhook.
-	awaited podstep.Wait
+	awaited podwebhook.Wait
 	// gates are the controller's gates. inPlace says what may be updated in place.
 	gates   Gates
 	inPlace inplace.Options
@@ -55,15 +55,15 @@ type observed struct {
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{set: &appsv1beta1.StatefulSet{}, gates: r.Gates, inPlace: r.InPlace, memory: r.Memory(key)}
-	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
-	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
+	children := func(from client.Reader, live bool) error { return o.readChildren(ctx, from, live) }
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.tracked); err != nil {
 		return o, fmt.Errorf("read StatefulSet: %w", err)
 	}
-	return o, r.beyond(ctx, &o)
+	return o, r.readUncontrolled(ctx, &o)
 }
 
-// beyond reads what the set does not control.
-func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
+// readUncontrolled reads what the set does not control.
+func (r *Reconciler) readUncontrolled(ctx context.Context, o *observed) error {
 	var err error
 	if o.wanted, err = wantedRevision(o.set); err != nil {
 		return err
@@ -84,8 +84,8 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	return o.readClasses(ctx, r.Client)
 }
 
-// children reads history, pods and PVCs. live means that the reader is the apiserver, which has no index.
-func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
+// readChildren reads history, pods and PVCs. live means that the reader is the apiserver, which has no index.
+func (o *observed) readChildren(ctx context.Context, r client.Reader, live bool) error {
 	var err error
 	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
 		return err
@@ -110,9 +110,9 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	return nil
 }
 
-// shown yields all objects that expectations track. The set is one of them, because a plan made from an old status would write the status
+// tracked yields all objects that expectations track. The set is one of them, because a plan made from an old status would write the status
 // again.
-func (o *observed) shown() iter.Seq[metav1.Object] {
+func (o *observed) tracked() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		pvcs := slices.Collect(maps.Values(o.pvcs))
 		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(pvcs, yield) && expect.Each(o.history, yield)
@@ -130,12 +130,12 @@ func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
 		if _, known := o.classes[class]; known || compare(c, o.template(name)) != pvcTooSmall {
 			continue
 		}
-		var is storagev1.StorageClass
-		err := r.Get(ctx, client.ObjectKey{Name: class}, &is)
+		var storageClass storagev1.StorageClass
+		err := r.Get(ctx, client.ObjectKey{Name: class}, &storageClass)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("get storage class: %w", err)
 		}
-		o.classes[class] = ptr.Deref(is.AllowVolumeExpansion, false)
+		o.classes[class] = ptr.Deref(storageClass.AllowVolumeExpansion, false)
 	}
 	return nil
 }

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 )
 
 func TestNames(t *testing.T) {
@@ -58,8 +58,7 @@ func reconciler(t *testing.T, funcs interceptor.Funcs, objects ...client.Object)
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build(), funcs)
 	clk := clocktesting.NewFakePassiveClock(now)
 	return &Reconciler{Gates: on(), Controller: &podcontrol.Controller{
-		Client: c, Live: c, Clock: clk, Events: &testkit.Events{}, Expect: expect.New("Test", clk, 0),
-		Overlaps: ownership.OverlapScanner{Adopts: adopts},
+		Controller: controltest.New(c, c, clk, &testkit.Events{}), Overlaps: ownership.OverlapScanner{Adopts: adopts},
 	}}
 }
 
@@ -108,22 +107,22 @@ func TestASetThatIsGoneIsNotReconciled(t *testing.T) {
 
 func TestStorageClassesAreReadOnlyForPVCsThatAreTooSmall(t *testing.T) {
 	t.Parallel()
-	gets := 0
+	reads := 0
 	r := reconciler(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-		gets++
+		reads++
 		return c.Get(ctx, k, o, opts...)
 	}}, class("fast", true), class("slow", false))
 	s := observedOf(t, web(3).PVCs("data").Resize()).pod(0, "0").pod(0, "1").pod(0, "2")
 	require.NoError(t, s.readClasses(t.Context(), r.Client))
-	require.Zero(t, gets)
+	require.Zero(t, reads)
 	s.pvc("data-web-0", sized("512Mi", "512Mi")).pvc("data-web-1", sized("512Mi", "512Mi"))
 	require.NoError(t, s.readClasses(t.Context(), r.Client))
 	require.Equal(t, map[string]bool{"": false, "fast": true}, s.classes)
-	require.Equal(t, 1, gets, "once for all PVCs of a class")
+	require.Equal(t, 1, reads, "once for all PVCs of a class")
 	s.set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = nil
 	s.pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("gone") })
 	require.NoError(t, s.readClasses(t.Context(), r.Client))
-	require.False(t, s.classes["gone"], "a class that is gone does not allow resizing")
+	require.False(t, s.classes["gone"], "a deleted class does not allow resizing")
 }
 
 func TestAPVCThatChangedMeanwhileIsNotResized(t *testing.T) {

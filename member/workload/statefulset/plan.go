@@ -15,12 +15,13 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/ordinal"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/plan/ordinal"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // planned is what to do now: the plan for the pods, which all kinds share, and what is specific to a StatefulSet. It is read-only, because it
@@ -64,10 +65,10 @@ func plan(o observed, now time.Time) planned {
 	p.HoldUnsent(o.awaited.Why, o.awaited.Left)
 	p.planPVCs(o, goal, now)
 	if o.overlap.Count > 0 {
-		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)
+		p.Recheck = timing.Sooner(p.Recheck, ownership.OverlapScanInterval)
 	}
 	if len(orphans) > 0 { // An orphan that has changed meanwhile is not adopted by this reconcile.
-		p.Recheck = report.Sooner(p.Recheck, podset.AdoptionRecheck)
+		p.Recheck = timing.Sooner(p.Recheck, podset.AdoptionRecheck)
 	}
 	p.DetectStall(podset.DefaultProgressDeadline, now)
 	if p.resizeFailure.Reason != "" && !p.Stalled.Scale { // It is the cause if an update is stalled.
@@ -223,7 +224,7 @@ func slots(o observed, old int) (list []rollout.Slot, fault string) {
 	}
 	start, n := o.gates.start(s), ptr.Deref(s.Replicas, defaultReplicas)
 	if last := r.Last(start, n); last > math.MaxInt32 {
-		fault = cmp.Or(fault, fmt.Sprintf("the last pod would have ordinal %d, and ordinals end at %d", last, math.MaxInt32))
+		fault = cmp.Or(fault, fmt.Sprintf("the last pod would have ordinal %d, but ordinals end at %d", last, math.MaxInt32))
 	}
 	all := r.First(start, n, o.ordinalsInUse(), rollout.MaxCreates)
 	list = make([]rollout.Slot, len(all))

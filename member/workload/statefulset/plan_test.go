@@ -16,8 +16,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/plantext"
@@ -80,12 +80,14 @@ func (s *stage) pvc(name string, change func(*corev1.PersistentVolumeClaim)) *st
 	return s
 }
 
-func unready(p *corev1.Pod)  { p.Status.Conditions = nil }
-func ended(p *corev1.Pod)    { p.Status.Phase = corev1.PodFailed }
-func going(p *corev1.Pod)    { p.DeletionTimestamp = new(metav1.NewTime(now)) }
-func letGo(p *corev1.Pod)    { p.Labels[keys.LifecycleState] = string(pods.LifecyclePreparingDelete) }
-func unnamed(p *corev1.Pod)  { delete(p.Labels, keys.StatefulSetPodName) }
-func toDelete(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" }
+func unready(p *corev1.Pod)     { p.Status.Conditions = nil }
+func ended(p *corev1.Pod)       { p.Status.Phase = corev1.PodFailed }
+func terminating(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(now)) }
+func preparingDelete(p *corev1.Pod) {
+	p.Labels[keys.LifecycleState] = string(pods.LifecyclePreparingDelete)
+}
+func withoutPodNameLabel(p *corev1.Pod) { delete(p.Labels, keys.StatefulSetPodName) }
+func markedForDeletion(p *corev1.Pod)   { p.Labels[keys.SpecifiedDelete] = "true" }
 func pending(p *corev1.Pod) {
 	p.Status, p.Spec.NodeName = corev1.PodStatus{Phase: corev1.PodPending}, ""
 }
@@ -95,15 +97,15 @@ func first(p *corev1.Pod)    { p.Labels["tier"] = "first" }
 func deleted(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.NewTime(now)) }
 
 // sized sets the size that a PVC requests, and the size of its volume.
-func sized(asks, has string) func(*corev1.PersistentVolumeClaim) {
+func sized(request, capacity string) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
-		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(asks)}
-		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(has)}
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(request)}
+		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(capacity)}
 	}
 }
 
-// growing makes a PVC one that has been resizing since then.
-func growing(since time.Time) func(*corev1.PersistentVolumeClaim) {
+// resizingFrom makes a PVC one that has been resizing since then.
+func resizingFrom(since time.Time) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		sized("2Gi", "1Gi")(c)
 		c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
@@ -120,7 +122,7 @@ func awaitsResize(at time.Time) func(*corev1.PersistentVolumeClaim) {
 	}
 }
 
-func of(refs ...metav1.OwnerReference) func(*corev1.PersistentVolumeClaim) {
+func ownedBy(refs ...metav1.OwnerReference) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = refs }
 }
 
@@ -156,7 +158,7 @@ func text(w planned) string {
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	type builder = testkit.StatefulSetBuilder
-	const remains, goes = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	const retain, drop = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	next := func(b *builder) *builder { return b.Image("app:2") }
 	ofPod := metav1.OwnerReference{Kind: "Pod", Name: "web-1", UID: "uid-web-1", Controller: new(true)}
 	former := metav1.OwnerReference{Kind: "Pod", Name: "web-1", UID: "uid-of-a-former-one"}
@@ -184,8 +186,8 @@ func TestPlan(t *testing.T) {
 			s.history, s.set.Status.CurrentRevision = nil, ""
 			return s
 		}},
-		{"in parallel it creates all pods", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(3).Parallel("1")) }},
-		{"as many as may be unavailable while scaling", func(t *testing.T) *stage {
+		{"in parallel, a new set creates all pods", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(3).Parallel("1")) }},
+		{"in parallel, a new set creates as many pods as may be unavailable", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(4).Parallel("1").Spec(func(s *appsv1beta1.StatefulSetSpec) {
 				s.ScaleStrategy = &appsv1beta1.StatefulSetScaleStrategy{MaxUnavailable: new(intstr.FromString("60%"))}
@@ -212,11 +214,11 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, web(2).Parallel("1").Reserve("1-2147483647"))
 		}},
-		{"scale-in goes by ordinal, one at a time", func(t *testing.T) *stage {
+		{"scale-in removes one pod at a time, the highest ordinal first", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1)).pod(0, "0").pod(0, "1").pod(0, "2")
 		}},
-		{"and all at once in parallel", func(t *testing.T) *stage {
+		{"in parallel, scale-in deletes all pods at once", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1).Parallel("1")).pod(0, "0").pod(0, "1").pod(0, "2")
 		}},
@@ -225,7 +227,7 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, next(web(4).Parallel("5").Partition(2)), web(4)).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3")
 		}},
-		{"one at a time in order", func(t *testing.T) *stage {
+		{"in order, one pod is updated at a time", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, next(web(3)), web(3)).pod(0, "0").pod(0, "1").pod(0, "2")
 		}},
@@ -243,12 +245,12 @@ func TestPlan(t *testing.T) {
 		}},
 		{"unordered, the pod with priority is updated first, and then the highest ordinal", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, next(web(4).Parallel("2").Partition(1).InPlace().Spec(preferred)), web(4).InPlace()).
+			return observedOf(t, next(web(4).Parallel("2").Partition(1).InPlace().Spec(prioritizeFirstTier)), web(4).InPlace()).
 				pod(0, "0", first).pod(0, "1").pod(0, "2").pod(0, "3")
 		}},
 		{"an invalid priority is reported, and holds updates", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).Parallel("1").Spec(preferred).Spec(func(s *appsv1beta1.StatefulSetSpec) {
+			return observedOf(t, web(1).Parallel("1").Spec(prioritizeFirstTier).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 				s.UpdateStrategy.RollingUpdate.UnorderedUpdate.PriorityStrategy.WeightPriority[0].MatchSelector.MatchLabels = map[string]string{"a b": "c"}
 			})).pod(0, "0")
 		}},
@@ -260,16 +262,16 @@ func TestPlan(t *testing.T) {
 		}},
 		{"a pod to delete is deleted whatever the partition", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, next(web(2).Partition(2)), web(2)).pod(0, "0", toDelete).pod(0, "1")
+			return observedOf(t, next(web(2).Partition(2)), web(2)).pod(0, "0", markedForDeletion).pod(0, "1")
 		}},
 		{"while updates are paused, a pod to delete is kept: the next one would be at the update revision", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, next(web(3).Spec(paused(true))), web(3)).pod(0, "0", toDelete).pod(0, "1").pod(0, "2", toDelete, ended)
+			return observedOf(t, next(web(3).Spec(paused(true))), web(3)).pod(0, "0", markedForDeletion).pod(0, "1").pod(0, "2", markedForDeletion, ended)
 		}},
-		{"unless its deletion has begun", func(t *testing.T) *stage {
+		{"while updates are paused, a pod to delete that is already prepared is deleted", func(t *testing.T) *stage {
 			t.Helper()
 			s := observedOf(t, next(held(web(2)).Spec(paused(true))), held(web(2)))
-			return s.pod(0, "0", toDelete, letGo).pod(0, "1")
+			return s.pod(0, "0", markedForDeletion, preparingDelete).pod(0, "1")
 		}},
 		{"an orphan is adopted, and no pod of its name is created", func(t *testing.T) *stage {
 			t.Helper()
@@ -280,7 +282,7 @@ func TestPlan(t *testing.T) {
 		}},
 		{"a pod that lost the label of its name gets it again, unless it is terminating", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(2)).pod(0, "0", unnamed).pod(0, "1", unnamed, going)
+			return observedOf(t, web(2)).pod(0, "0", withoutPodNameLabel).pod(0, "1", withoutPodNameLabel, terminating)
 		}},
 		{"a lost PVC that a pending pod waits for is re-created", func(t *testing.T) *stage {
 			t.Helper()
@@ -288,19 +290,19 @@ func TestPlan(t *testing.T) {
 			delete(s.pvcs, "data-web-0")
 			return s
 		}},
-		{"not for a pod that is not wanted", func(t *testing.T) *stage {
+		{"a lost PVC of an unwanted pod is not re-created", func(t *testing.T) *stage {
 			t.Helper()
 			s := observedOf(t, web(1).PVCs("data")).pod(0, "0").pod(0, "1", pending)
 			delete(s.pvcs, "data-web-1")
 			return s
 		}},
-		{"a pod that runs goes on while its PVC is being deleted", func(t *testing.T) *stage {
+		{"a running pod is kept while its PVC is being deleted", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1).PVCs("data")).pod(0, "0").pvc("data-web-0", deleted)
 		}},
-		{"until its deletion is asked for", func(t *testing.T) *stage {
+		{"a running pod whose PVC is being deleted is deleted on request", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).PVCs("data")).pod(0, "0", toDelete).pvc("data-web-0", deleted)
+			return observedOf(t, web(1).PVCs("data")).pod(0, "0", markedForDeletion).pvc("data-web-0", deleted)
 		}},
 		{"a pod on a node that does not run and whose PVC is being deleted is re-created", func(t *testing.T) *stage {
 			t.Helper()
@@ -312,53 +314,53 @@ func TestPlan(t *testing.T) {
 			s.pods = nil
 			return s
 		}},
-		{"and for one that is owned by a former pod", func(t *testing.T) *stage {
+		{"a new pod waits for a PVC that a previous pod owns", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", of(former))
+			s := observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", ownedBy(former))
 			s.pods = s.pods[:1]
 			return s
 		}},
 		{"scale-in makes the pod the owner of its PVCs before deleting it", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).PVCs("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").pvc("data-web-1", of(ofSet(t)))
+			return observedOf(t, web(1).PVCs("data").Keep(drop, drop)).pod(0, "0").pod(0, "1").pvc("data-web-1", ownedBy(ofSet(t)))
 		}},
-		{"but not while reserveOrdinals is invalid", func(t *testing.T) *stage {
+		{"while reserveOrdinals is invalid, scale-in leaves the owners of PVCs alone", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).PVCs("data").Keep(remains, goes).Reserve("5-3")).pod(0, "0").pod(0, "1")
+			return observedOf(t, web(1).PVCs("data").Keep(retain, drop).Reserve("5-3")).pod(0, "0").pod(0, "1")
 		}},
 		{"a pod that is wanted again is removed from the owners", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(2).PVCs("data").Keep(remains, goes)).pod(0, "0").pod(0, "1").pvc("data-web-1", of(ofPod))
+			return observedOf(t, web(2).PVCs("data").Keep(retain, drop)).pod(0, "0").pod(0, "1").pvc("data-web-1", ownedBy(ofPod))
 		}},
-		{"but not one that is terminating", func(t *testing.T) *stage {
+		{"a terminating pod that is wanted again stays an owner", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(2).PVCs("data").Keep(remains, goes)).pod(0, "0").pod(0, "1", going).pvc("data-web-1", of(ofPod))
+			return observedOf(t, web(2).PVCs("data").Keep(retain, drop)).pod(0, "0").pod(0, "1", terminating).pvc("data-web-1", ownedBy(ofPod))
 		}},
-		{"unless the policy is to keep PVCs now", func(t *testing.T) *stage {
+		{"a terminating pod that is wanted again is removed from the owners if PVCs are to be kept", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).PVCs("data").Keep(remains, remains)).pod(0, "0").pod(0, "1", going).pvc("data-web-1", of(ofPod))
+			return observedOf(t, web(1).PVCs("data").Keep(retain, retain)).pod(0, "0").pod(0, "1", terminating).pvc("data-web-1", ownedBy(ofPod))
 		}},
-		{"a set that keeps its PVCs owns none, also where their pod is gone", func(t *testing.T) *stage {
+		{"a set that keeps its PVCs owns none of them, even if their pod is gone", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).PVCs("data").Keep(remains, remains)).pod(0, "0").pod(0, "1").
-				pvc("data-web-0", of(ofSet(t))).pvc("data-web-1", of(ofSet(t)))
+			s := observedOf(t, web(1).PVCs("data").Keep(retain, retain)).pod(0, "0").pod(0, "1").
+				pvc("data-web-0", ownedBy(ofSet(t))).pvc("data-web-1", ownedBy(ofSet(t)))
 			s.pods = s.pods[:1]
 			return s
 		}},
 		{"without the gate the policy deletes nothing: the owners of PVCs are removed", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).PVCs("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").pod(0, "2")
-			s.pvc("data-web-0", of(ofSet(t))).pvc("data-web-1", of(ofPod)).pvc("data-web-2", of(ofSet(t)))
+			s := observedOf(t, web(1).PVCs("data").Keep(drop, drop)).pod(0, "0").pod(0, "1").pod(0, "2")
+			s.pvc("data-web-0", ownedBy(ofSet(t))).pvc("data-web-1", ownedBy(ofPod)).pvc("data-web-2", ownedBy(ofSet(t)))
 			s.pods = s.pods[:2]
 			s.gates.DeletePVCs = false
 			return s
 		}},
 		{"a PVC with another controller is left alone", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).PVCs("data").Keep(goes, goes)).pod(0, "0").
-				pvc("data-web-0", of(metav1.OwnerReference{Kind: "Backup", UID: "x", Controller: new(true)}))
+			return observedOf(t, web(1).PVCs("data").Keep(drop, drop)).pod(0, "0").
+				pvc("data-web-0", ownedBy(metav1.OwnerReference{Kind: "Backup", UID: "x", Controller: new(true)}))
 		}},
-		{"#1699: PVCs are resized without a rollout, no more at a time than pods may be unavailable", func(t *testing.T) *stage {
+		{"#1699: PVCs are resized without a rollout, at most maxUnavailable at a time", func(t *testing.T) *stage {
 			t.Helper()
 			s := fast(observedOf(t, web(4).Parallel("2").PVCs("data").Partition(1)).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3"))
 			s.pvc("data-web-3", sized("2Gi", "1Gi"))
@@ -369,13 +371,13 @@ func TestPlan(t *testing.T) {
 			s := fast(observedOf(t, next(web(2).PVCs("data")), web(2).PVCs("data")).pod(0, "0").pod(0, "1"))
 			return wantsMore(s)
 		}},
-		{"and the pod waits until it is", func(t *testing.T) *stage {
+		{"an old pod waits until its PVC is resized", func(t *testing.T) *stage {
 			t.Helper()
 			s := fast(observedOf(t, next(web(2).PVCs("data")), web(2).PVCs("data")).pod(0, "0").pod(0, "1"))
 			s.pvc("data-web-1", sized("2Gi", "1Gi"))
 			return wantsMore(s)
 		}},
-		{"but not for a file system resize, which needs a new mount", func(t *testing.T) *stage {
+		{"an old pod doesn't wait for a file system resize, which needs a new mount", func(t *testing.T) *stage {
 			t.Helper()
 			s := fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0"))
 			return s.pvc("data-web-0", sized("2Gi", "1Gi")).pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) {
@@ -384,18 +386,18 @@ func TestPlan(t *testing.T) {
 				}}
 			})
 		}},
-		{"a storage class that does not allow resizing is reported, and holds the update", func(t *testing.T) *stage {
+		{"a storage class that doesn't allow resizing is reported, and holds the update", func(t *testing.T) *stage {
 			t.Helper()
 			s := observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 			s.classes = map[string]bool{"": false, "fast": false}
 			return s
 		}},
-		{"so is a PVC of another class", func(t *testing.T) *stage {
+		{"a PVC of another class is reported, and holds the update", func(t *testing.T) *stage {
 			t.Helper()
 			return fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").
 				pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("slow") }))
 		}},
-		{"and one whose volume can't be resized", func(t *testing.T) *stage {
+		{"a PVC whose volume can't be resized is reported, and holds the update", func(t *testing.T) *stage {
 			t.Helper()
 			return fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").
 				pvc("data-web-0", sized("2Gi", "1Gi")).pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) {
@@ -405,22 +407,22 @@ func TestPlan(t *testing.T) {
 				}}
 			}))
 		}},
-		{"and one whose volume is lost", func(t *testing.T) *stage {
+		{"a PVC whose volume is lost is reported, and holds the update", func(t *testing.T) *stage {
 			t.Helper()
 			return fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").
 				pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }))
 		}},
-		{"and one that has been resizing for too long", func(t *testing.T) *stage {
+		{"a PVC that has been resizing for too long is reported, and holds the update", func(t *testing.T) *stage {
 			t.Helper()
 			return fast(observedOf(t, next(web(2).PVCs("data").Resize()), web(2).PVCs("data")).pod(0, "0").pod(0, "1").
-				pvc("data-web-0", growing(now.Add(-time.Minute))).pvc("data-web-1", growing(now.Add(-time.Hour))))
+				pvc("data-web-0", resizingFrom(now.Add(-time.Minute))).pvc("data-web-1", resizingFrom(now.Add(-time.Hour))))
 		}},
-		{"and one that nothing has begun to resize for too long", func(t *testing.T) *stage {
+		{"a PVC that nothing starts to resize is reported, and holds the update", func(t *testing.T) *stage {
 			t.Helper()
 			return fast(observedOf(t, next(web(2).PVCs("data").Resize()), web(2).PVCs("data")).pod(0, "0").pod(0, "1").
 				pvc("data-web-0", awaitsResize(now.Add(-time.Minute))).pvc("data-web-1", awaitsResize(now.Add(-time.Hour))))
 		}},
-		{"and one without a storage class", func(t *testing.T) *stage {
+		{"a PVC without a storage class is reported, and holds the update", func(t *testing.T) *stage {
 			t.Helper()
 			s := observedOf(t, web(1).PVCs("data").Resize()).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 			s.set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName, s.pvcs["data-web-0"].Spec.StorageClassName = nil, nil
@@ -432,7 +434,7 @@ func TestPlan(t *testing.T) {
 		}},
 		{"without the gates PVCs are left alone", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).PVCs("data").Resize().Keep(goes, goes)).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
+			s := observedOf(t, web(1).PVCs("data").Resize().Keep(drop, drop)).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 			s.gates = Gates{}
 			return s
 		}},
@@ -471,11 +473,11 @@ func TestAStalledOrderedRolloutIsReported(t *testing.T) {
 		stage      *stage
 	}{
 		{
-			"pods that wait to be created", "no pod became available since 2026-11-21T09:00:00Z: 2 new pods wait: slot 0 has no available pod",
+			"pods waiting to be created", "no pod has become available since 2026-11-21T09:00:00Z: 2 new pod(s) waiting: slot 0 has no available pod",
 			observedOf(t, web(3)).pod(0, "0", unready),
 		},
 		{
-			"pods that wait to be deleted", "no pod became available since 2026-11-21T09:00:00Z: 1 spare pods wait: slot 0 has no available pod",
+			"pods waiting to be deleted", "no pod has become available since 2026-11-21T09:00:00Z: 1 surplus pod(s) waiting: slot 0 has no available pod",
 			observedOf(t, web(1)).pod(0, "0", unready).pod(0, "1"),
 		},
 		{"nothing, while a pod becomes available soon", "", observedOf(t, web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
@@ -486,7 +488,7 @@ func TestAStalledOrderedRolloutIsReported(t *testing.T) {
 			t.Parallel()
 			p := plan(tc.stage.observed, now)
 			require.Equal(t, tc.want, p.Stalled.Message)
-			require.Equal(t, tc.want != "", p.Stalled.Scale, "it is a failure to scale, not to update")
+			require.Equal(t, tc.want != "", p.Stalled.Scale, "reported as a failure to scale, not to update")
 		})
 	}
 }
@@ -507,9 +509,9 @@ func TestReplicasTakeNoMemory(t *testing.T) {
 	require.Equal(t, []rollout.Slot{{Key: "1000", Old: true}, {Key: "1001"}, {Key: "1999999999"}}, p.slots[1000:], "ordinals with a pod or a PVC are listed")
 	require.Equal(t, []rollout.Hold{{
 		Reason: rollout.ReasonBurst, Pods: all - 2 - rollout.MaxCreates,
-		Why: fmt.Sprintf("%d new pods wait: 1000 are created at a time", all-2-rollout.MaxCreates),
+		Why: fmt.Sprintf("%d new pod(s) waiting: at most 1000 are created at a time", all-2-rollout.MaxCreates),
 	}}, p.Holds)
 	deletes := p.Of(rollout.StepDelete)
 	require.Len(t, deletes, 1)
-	require.Equal(t, "web-2000000000", deletes[0].Pod.Key, "the only one beyond the last ordinal")
+	require.Equal(t, "web-2000000000", deletes[0].Pod.Key, "the only pod beyond the last ordinal")
 }

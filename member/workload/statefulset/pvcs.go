@@ -16,9 +16,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // reasonFailedUpdatePVC (condition, event): a PVC can't follow its template.
@@ -52,7 +53,7 @@ func (p *planned) planPVCs(o observed, g rollout.Goal, now time.Time) {
 	for i := range p.Pods {
 		// A pod that has a node but has not started would wait forever. A pod in an unwanted slot would leave the new PVC behind.
 		if m := &p.Pods[i]; wanted[m.Slot] && !m.Inactive && m.Rank.Phase == corev1.PodPending {
-			p.createPVCs = append(p.createPVCs, o.missing(at(o.set, &p.Plan, m.Revision), m.Slot)...)
+			p.createPVCs = append(p.createPVCs, o.missing(setAtRevision(o.set, &p.Plan, m.Revision), m.Slot)...)
 			if m.Object.Spec.NodeName == "" {
 				waiting = append(waiting, m.Key)
 			}
@@ -104,7 +105,7 @@ func (p *planned) holdCreates(o observed) (held []string) {
 	p.CreatesDeferred = p.CreatesDeferred || len(p.Steps) < before
 	if len(held) > 0 {
 		p.Holds = append(p.Holds, rollout.Hold{Reason: rollout.ReasonPVC, Pods: len(held), Why: fmt.Sprintf(
-			"%d new pods wait for PVCs that are being deleted", len(held))})
+			"%d new pod(s) waiting for PVCs that are being deleted", len(held))})
 	}
 	return held
 }
@@ -130,11 +131,12 @@ func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
 	}
 	since := first.DeletionTimestamp.UTC()
 	if left := since.Add(podset.DefaultProgressDeadline).Sub(now); left > 0 {
-		p.Recheck = report.Sooner(p.Recheck, left)
+		p.Recheck = timing.Sooner(p.Recheck, left)
 		return
 	}
 	p.stalledPVC = report.StalledFailure(string(rollout.ReasonPVC),
-		fmt.Sprintf("pod %s waits for PVC %s to be deleted, which is terminating since %s", podOfPVC(o.set, first.Name), first.Name, since.Format(time.RFC3339)),
+		fmt.Sprintf("pod %s is waiting for the deletion of PVC %s, which has been terminating since %s",
+			podOfPVC(o.set, first.Name), first.Name, since.Format(time.RFC3339)),
 		"held by "+strings.Join(first.Finalizers, ", "))
 }
 
@@ -252,16 +254,16 @@ func compare(pvc, template *corev1.PersistentVolumeClaim) pvcState {
 	if template == nil {
 		return pvcFits
 	}
-	asks := pvc.Spec.Resources.Requests
+	requests := pvc.Spec.Resources.Requests
 	switch {
 	case !compatible(pvc, template):
 		return pvcIncompatible
 	case pvc.Status.Phase != corev1.ClaimBound:
-	case larger(template.Spec.Resources.Requests, asks):
+	case larger(template.Spec.Resources.Requests, requests):
 		return pvcTooSmall
 	case condition(pvc, corev1.PersistentVolumeClaimFileSystemResizePending) != nil:
 		// The resize completes when a pod mounts the volume.
-	case larger(asks, pvc.Status.Capacity):
+	case larger(requests, pvc.Status.Capacity):
 		return pvcResizing
 	}
 	return pvcFits
@@ -305,12 +307,12 @@ func (p *planned) planResizes(o observed, g rollout.Goal, now time.Time) {
 			room--
 		}
 	}
-	waits := 0
+	waiting := 0
 	p.Steps = slices.DeleteFunc(p.Steps, func(s podset.Step) bool {
 		if s.Pod == nil || fits[s.Pod.Key] == pvcFits || s.Reason != rollout.ReasonInPlace && s.Reason != rollout.ReasonRecreate {
 			return false
 		}
-		if waits++; fits[s.Pod.Key] == pvcTooSmall {
+		if waiting++; fits[s.Pod.Key] == pvcTooSmall {
 			p.resizeAll(o, s.Pod)
 			room--
 		}
@@ -318,15 +320,15 @@ func (p *planned) planResizes(o observed, g rollout.Goal, now time.Time) {
 	})
 	for _, m := range p.updatedTooSmall(g, fits) {
 		if room <= 0 {
-			waits++
+			waiting++
 			continue
 		}
 		p.resizeAll(o, m)
 		room--
 	}
-	if waits > 0 {
-		p.Holds = append(p.Holds, rollout.Hold{Reason: rollout.ReasonPVCResize, Pods: waits, Why: fmt.Sprintf(
-			"%d pods wait for their PVCs to be resized", waits)})
+	if waiting > 0 {
+		p.Holds = append(p.Holds, rollout.Hold{Reason: rollout.ReasonPVCResize, Pods: waiting, Why: fmt.Sprintf(
+			"%d pod(s) waiting for their PVCs to be resized", waiting)})
 	}
 }
 
@@ -389,18 +391,18 @@ func (p *planned) compare(o observed, m *podset.Pod, now time.Time) pvcState {
 		if c == nil || c.DeletionTimestamp != nil {
 			continue
 		}
-		is := compare(c, t)
-		if is == pvcFits && c.Status.Phase != corev1.ClaimBound && m.Ready {
-			is = pvcResizing // It has a volume that the cache does not show yet.
+		state := compare(c, t)
+		if state == pvcFits && c.Status.Phase != corev1.ClaimBound && m.Ready {
+			state = pvcResizing // It has a volume that the cache does not show yet.
 		}
-		worst = max(worst, is)
-		if since, _ := resizingSince(c); is == pvcResizing && !since.IsZero() {
-			p.Recheck = report.Sooner(p.Recheck, max(since.Add(podset.DefaultProgressDeadline).Sub(now), 0))
+		worst = max(worst, state)
+		if since, _ := resizingSince(c); state == pvcResizing && !since.IsZero() {
+			p.Recheck = timing.Sooner(p.Recheck, max(since.Add(podset.DefaultProgressDeadline).Sub(now), 0))
 		}
-		if is == pvcTooSmall && !o.resizable(c) {
-			p.Recheck = report.Sooner(p.Recheck, storageClassRecheck)
+		if state == pvcTooSmall && !o.resizable(c) {
+			p.Recheck = timing.Sooner(p.Recheck, storageClassRecheck)
 		}
-		if why := o.resizeFailure(c, is, now); why != "" && p.resizeFailure.Reason == "" {
+		if why := o.resizeFailure(c, state, now); why != "" && p.resizeFailure.Reason == "" {
 			p.resizeFailure = report.StalledFailure(reasonFailedUpdatePVC, fmt.Sprintf("PVC %s can't follow its template", name), why)
 		}
 	}
@@ -408,20 +410,20 @@ func (p *planned) compare(o observed, m *podset.Pod, now time.Time) pvcState {
 }
 
 // resizeFailure returns why a PVC can't follow its template; empty if it can.
-func (o *observed) resizeFailure(c *corev1.PersistentVolumeClaim, is pvcState, now time.Time) string {
-	switch is {
+func (o *observed) resizeFailure(c *corev1.PersistentVolumeClaim, state pvcState, now time.Time) string {
+	switch state {
 	case pvcIncompatible:
-		return "its storage class or access modes differ: delete the PVC and its pod, and both are created again"
+		return "its storage class or access modes differ: delete the PVC and its pod to have both re-created"
 	case pvcTooSmall:
 		if !o.resizable(c) {
 			if class := ptr.Deref(c.Spec.StorageClassName, ""); class != "" {
-				return fmt.Sprintf("storage class %q does not allow resizing", class)
+				return fmt.Sprintf("storage class %q doesn't allow resizing", class)
 			}
-			return "it has no storage class, and without one it can't be resized"
+			return "it can't be resized without a storage class"
 		}
 	case pvcResizing:
 		if c.Status.Phase == corev1.ClaimLost {
-			return "its volume is lost: delete the PVC and its pod, and both are created again"
+			return "its volume is lost: delete the PVC and its pod to have both re-created"
 		}
 		for _, t := range []corev1.PersistentVolumeClaimConditionType{
 			corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError,
@@ -449,6 +451,6 @@ func resizingSince(c *corev1.PersistentVolumeClaim) (since time.Time, why string
 	if err != nil {
 		return time.Time{}, ""
 	}
-	return since, fmt.Sprintf("nothing has begun to resize it since %s: does the provisioner of its storage class have a resizer?",
+	return since, fmt.Sprintf("nothing has started to resize it since %s: does the provisioner of its storage class have a resizer?",
 		since.UTC().Format(time.RFC3339))
 }

@@ -15,11 +15,11 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/pod/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -28,7 +28,7 @@ func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
 		sim.OwnOnly(ownOrOrphan[*corev1.Pod]), sim.OwnOnly(ownOrOrphan[*appsv1.ControllerRevision]),
-		sim.OwnOnly(func(_ *sim.World, c *corev1.PersistentVolumeClaim) bool { return podOfPVC(live0(), c.Name) != "" }),
+		sim.OwnOnly(func(_ *sim.World, c *corev1.PersistentVolumeClaim) bool { return podOfPVC(setMeta(), c.Name) != "" }),
 		sim.AtLeast[*corev1.Pod]{
 			Name: "the budget over slots holds", Good: available,
 			Least: func(w *sim.World) int { g := goal(w); return len(g.Slots) - g.MaxUnavailable },
@@ -57,10 +57,10 @@ func rules() []sim.Rule {
 	}
 }
 
-func live0() metav1.Object { return &metav1.ObjectMeta{Name: key.Name} }
+func setMeta() metav1.Object { return &metav1.ObjectMeta{Name: key.Name} }
 
-// seen returns the set in the controller's cache; nil if there is none.
-func seen(w *sim.World) *appsv1beta1.StatefulSet {
+// cachedSet returns the set in the controller's cache; nil if there is none.
+func cachedSet(w *sim.World) *appsv1beta1.StatefulSet {
 	all := sim.Cached[*appsv1beta1.StatefulSet](w)
 	if len(all) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func seen(w *sim.World) *appsv1beta1.StatefulSet {
 }
 
 func goal(w *sim.World) rollout.Goal {
-	set := seen(w)
+	set := cachedSet(w)
 	if set == nil {
 		return rollout.Goal{}
 	}
@@ -90,7 +90,7 @@ func slot(w *sim.World, pod string) (rollout.Slot, bool) {
 }
 
 func wantedName(w *sim.World) string {
-	set := seen(w)
+	set := cachedSet(w)
 	if set == nil {
 		return ""
 	}
@@ -108,18 +108,18 @@ func wantedName(w *sim.World) string {
 
 // ownOrOrphan reports whether an object belongs to the set, or may be adopted.
 func ownOrOrphan[T client.Object](w *sim.World, o T) bool {
-	set := cmp.Or(live(w), seen(w))
+	set := cmp.Or(live(w), cachedSet(w))
 	return set != nil && (ownership.ControlledBy(o, set, Kind()) || metav1.GetControllerOf(o) == nil && (ordinalIn(set, o.GetName()) != "" || o.GetLabels()["app"] == set.Name))
 }
 
 func active(w *sim.World, p *corev1.Pod) bool {
-	set := cmp.Or(live(w), seen(w))
+	set := cmp.Or(live(w), cachedSet(w))
 	return set != nil && ownership.ControlledBy(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
 }
 
 // available reports whether a pod in a wanted slot is available.
 func available(w *sim.World, p *corev1.Pod) bool {
-	set := seen(w)
+	set := cachedSet(w)
 	_, wanted := slot(w, p.Name)
 	return set != nil && wanted && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
@@ -156,7 +156,7 @@ func inItsSlot(w *sim.World, c sim.Change) error {
 	if _, wanted := slot(w, p.Name); !wanted {
 		return fmt.Errorf("%s, and its ordinal is not wanted", c.Request)
 	}
-	if p.Labels[keys.PodIndex] != ordinalIn(live0(), p.Name) || p.Spec.Hostname != p.Name {
+	if p.Labels[keys.PodIndex] != ordinalIn(setMeta(), p.Name) || p.Spec.Hostname != p.Name {
 		return fmt.Errorf("%s has the identity of another", c.Request)
 	}
 	for _, v := range p.Spec.Volumes {
@@ -201,12 +201,12 @@ func removedInOrder(w *sim.World, c sim.Change) error {
 	if _, wanted := slot(w, p.Name); wanted || p.Status.Phase == corev1.PodFailed {
 		return nil
 	}
-	number := func(p *corev1.Pod) int { return must(strconv.Atoi(ordinalIn(live0(), p.Name))) }
-	waits := func(p *corev1.Pod) bool { return !podset.View(p, rulesOf(&seen(w).Spec), w.Now()).Available }
+	number := func(p *corev1.Pod) int { return mustInt(strconv.Atoi(ordinalIn(setMeta(), p.Name))) }
+	waits := func(p *corev1.Pod) bool { return !podset.View(p, rulesOf(&cachedSet(w).Spec), w.Now()).Available }
 	for _, o := range sim.Cached[*corev1.Pod](w) {
 		_, wanted := slot(w, o.Name)
 		switch {
-		case wanted || !ownership.ControlledBy(o, seen(w), Kind()):
+		case wanted || !ownership.ControlledBy(o, cachedSet(w), Kind()):
 		case number(o) > number(p):
 			return fmt.Errorf("%s, and %s is there", c.Request, o.Name)
 		case o.Name != p.Name && waits(o) && waits(p) && lifecycle.Of(p) != pods.LifecyclePreparingDelete:
@@ -216,7 +216,7 @@ func removedInOrder(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-func must(n int, err error) int {
+func mustInt(n int, err error) int {
 	if err != nil {
 		return -1
 	}
@@ -243,8 +243,8 @@ func partitionHolds(w *sim.World, c sim.Change) error {
 	}
 	left := 0
 	for _, p := range sim.Cached[*corev1.Pod](w) {
-		is := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
-		if _, wanted := slot(w, p.Name); wanted && p.Name != before.Name && old(w, p) && (is == nil || old(w, is)) {
+		live := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
+		if _, wanted := slot(w, p.Name); wanted && p.Name != before.Name && old(w, p) && (live == nil || old(w, live)) {
 			left++
 		}
 	}
@@ -290,13 +290,13 @@ func policyHolds(w *sim.World, c sim.Change) error {
 	if c.Verb == sim.Delete {
 		return errors.New(c.String())
 	}
-	set, pvc := seen(w), c.After.(*corev1.PersistentVolumeClaim)
+	set, pvc := cachedSet(w), c.After.(*corev1.PersistentVolumeClaim)
 	if set == nil || c.Late {
 		return nil
 	}
 	withSet, withPod := retention(set, on())
 	for _, ref := range pvc.OwnerReferences {
-		if c.Before != nil && slices.ContainsFunc(c.Before.GetOwnerReferences(), func(was metav1.OwnerReference) bool { return was.UID == ref.UID }) {
+		if c.Before != nil && slices.ContainsFunc(c.Before.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == ref.UID }) {
 			continue
 		}
 		_, wanted := slot(w, podOfPVC(set, pvc.Name))
@@ -316,14 +316,14 @@ func growsFirst(w *sim.World, c sim.Change) error {
 	if p, ok := removed(c); ok && !deletable(w, p) {
 		before, edit = p, true
 	}
-	if o := seenWithPVCs(w); edit && !c.Late && o.set != nil && o.resizes() && o.worst(before.Name) != pvcFits {
+	if o := cachedWithPVCs(w); edit && !c.Late && o.set != nil && o.resizes() && o.worst(before.Name) != pvcFits {
 		return fmt.Errorf("%s, and its PVC is %d", c.Request, o.worst(before.Name))
 	}
 	return nil
 }
 
-func seenWithPVCs(w *sim.World) observed {
-	o := observed{set: seen(w), gates: on(), pvcs: map[string]*corev1.PersistentVolumeClaim{}}
+func cachedWithPVCs(w *sim.World) observed {
+	o := observed{set: cachedSet(w), gates: on(), pvcs: map[string]*corev1.PersistentVolumeClaim{}}
 	for _, c := range sim.Cached[*corev1.PersistentVolumeClaim](w) {
 		o.pvcs[c.Name] = c
 	}
@@ -343,7 +343,7 @@ func (o *observed) worst(pod string) pvcState {
 
 func growsWithinBudget(w *sim.World, c sim.Change) error {
 	pvc, ok := c.After.(*corev1.PersistentVolumeClaim)
-	o := seenWithPVCs(w)
+	o := cachedWithPVCs(w)
 	if !ok || c.Late || c.Verb != sim.Patch || o.set == nil || !larger(pvc.Spec.Resources.Requests, c.Before.(*corev1.PersistentVolumeClaim).Spec.Resources.Requests) {
 		return nil
 	}

@@ -20,11 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -47,8 +47,7 @@ func simulated(tb testing.TB) sim.Kind {
 		Fields: Registration().Fields,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{Gates: on(), Controller: &podcontrol.Controller{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Overlaps: ownership.OverlapScanner{Adopts: adopts},
-				Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{}, Parallel: 1,
+				Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{}), Overlaps: ownership.OverlapScanner{Adopts: adopts},
 			}}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
@@ -100,12 +99,12 @@ func lines(o client.Object) []string {
 }
 
 func pvcLine(c *corev1.PersistentVolumeClaim) string {
-	has, asks := c.Status.Capacity[corev1.ResourceStorage], c.Spec.Resources.Requests[corev1.ResourceStorage]
+	capacity, request := c.Status.Capacity[corev1.ResourceStorage], c.Spec.Resources.Requests[corev1.ResourceStorage]
 	owners := make([]string, 0, 1)
 	for _, ref := range c.OwnerReferences {
 		owners = append(owners, ref.Kind+" "+ref.Name)
 	}
-	return fmt.Sprintf("PVC %s requests %s, has %s, owners %v", c.Name, asks.String(), has.String(), owners)
+	return fmt.Sprintf("PVC %s requests %s, has %s, owners %v", c.Name, request.String(), capacity.String(), owners)
 }
 
 // end returns the final state of a story: the pods, the PVCs, and the status.
@@ -147,8 +146,8 @@ func scale(n int32) func(*appsv1beta1.StatefulSetSpec) {
 	return func(s *appsv1beta1.StatefulSetSpec) { s.Replicas = &n }
 }
 
-func paused(is bool) func(*appsv1beta1.StatefulSetSpec) {
-	return func(s *appsv1beta1.StatefulSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = is }
+func paused(value bool) func(*appsv1beta1.StatefulSetSpec) {
+	return func(s *appsv1beta1.StatefulSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = value }
 }
 
 func partition(n int32) func(*appsv1beta1.StatefulSetSpec) {
@@ -166,8 +165,8 @@ func onPod(name string, when func(*sim.World) bool, pod string, change func(*cor
 	}}
 }
 
-// some reports whether n pods should run app:2. whole reports whether n pods of an image are available and there are no others.
-func some(n int) func(*sim.World) bool {
+// someUpdated reports whether n pods should run app:2. whole reports whether n pods of an image are available and there are no others.
+func someUpdated(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return len(slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool {
 			return !active(w, p) || p.Spec.Containers[0].Image != "app:2"
@@ -175,7 +174,7 @@ func some(n int) func(*sim.World) bool {
 	}
 }
 
-func whole(n int, image string) func(*sim.World) bool {
+func allAvailable(n int, image string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		set, all := live(w), sim.All[*corev1.Pod](w)
 		return set != nil && len(all) == n && !slices.ContainsFunc(all, func(p *corev1.Pod) bool {
@@ -184,10 +183,10 @@ func whole(n int, image string) func(*sim.World) bool {
 	}
 }
 
-// bound is like whole, but each PVC also has a volume.
-func bound(n int, image string) func(*sim.World) bool {
+// allBound is like whole, but each PVC also has a volume.
+func allBound(n int, image string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
-		return whole(n, image)(w) && !slices.ContainsFunc(sim.All[*corev1.PersistentVolumeClaim](w), func(c *corev1.PersistentVolumeClaim) bool {
+		return allAvailable(n, image)(w) && !slices.ContainsFunc(sim.All[*corev1.PersistentVolumeClaim](w), func(c *corev1.PersistentVolumeClaim) bool {
 			return c.Status.Phase != corev1.ClaimBound
 		})
 	}
@@ -205,7 +204,7 @@ func TestSimulation(t *testing.T) {
 	t.Parallel()
 	const stall = 15 * time.Second
 	all := scenarios(t)
-	for _, s := range patient() {
+	for _, s := range stallingScenarios() {
 		s.Stall = stall + podset.DefaultProgressDeadline
 		all = append(all, s)
 	}
@@ -214,7 +213,7 @@ func TestSimulation(t *testing.T) {
 
 func TestStoriesGolden(t *testing.T) {
 	t.Parallel()
-	for _, s := range append(scenarios(t), patient()...) {
+	for _, s := range append(scenarios(t), stallingScenarios()...) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r := sim.Run(t.Context(), simulated(t), s, sim.Schedule{})
@@ -241,7 +240,7 @@ func TestNoPVCIsDeletedOnceTheGateIsOff(t *testing.T) {
 	const deleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	pod, set := testkit.Pod("web-2").Obj(), web(3).PVCs("data").Keep(deleted, deleted)
 	story := func() sim.Scenario {
-		s := scenario("the gate is switched off", set, holds(pod, whole(3, "app:1")), edit("scale to 2", nil, scale(2)))
+		s := scenario("the gate is switched off", set, addFinalizer(pod, allAvailable(3, "app:1")), edit("scale to 2", nil, scale(2)))
 		s.Rules = []sim.Rule{noPVCDeleted()}
 		return s
 	}
@@ -257,7 +256,7 @@ func TestNoPVCIsDeletedOnceTheGateIsOff(t *testing.T) {
 			return r, err
 		}
 		s := story()
-		s.Edits = append(s.Edits, frees(pod, allPVCs("owners []")), remove(set.Obj(), nil))
+		s.Edits = append(s.Edits, removeFinalizer(pod, allPVCs("owners []")), remove(set.Obj(), nil))
 		off := sim.Run(t.Context(), kind, s, sim.Schedule{Faults: []sim.Fault{{Kind: sim.CrashAfter, At: at}}})
 		require.NoError(t, off.Err, "off after write %d", at)
 		require.Contains(t, off.Summary, "PVC data-web-2 requests 1Gi, has 1Gi, owners []", "off after write %d", at)

@@ -10,17 +10,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 )
 
 // status returns the status after a reconcile, and its events. It counts pods and PVCs as they were observed: what the reconcile
 // changed is counted by the next one. The function is pure.
 func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.StatefulSetStatus, []event.Event) {
-	was := &o.set.Status
-	s := *was.DeepCopy()
+	old := &o.set.Status
+	s := *old.DeepCopy()
 	if a.Collided {
 		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
 		return s, nil
@@ -41,7 +41,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 		scale = p.stalledPVC
 	}
 	var begun []event.Event
-	s.Conditions, begun = podcontrol.Conditions(was.Conditions, podcontrol.WorkloadConditions(), scale, update,
+	s.Conditions, begun = podcontrol.Conditions(old.Conditions, podcontrol.WorkloadConditions(), scale, update,
 		o.overlap.Failure(Kind().Kind), p.TerminatingPVCs(), now)
 	s.Conditions = report.PutReadiness(s.Conditions, podcontrol.WorkloadConditions().Form, podcontrol.Readiness(&p.Plan, scale, update, a.Waits), now)
 	for i := range begun {
@@ -49,12 +49,12 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 			begun[i].Reason = reasonFailedUpdatePVC
 		}
 	}
-	begins := o.set.Generation != was.ObservedGeneration
-	return s, slices.Concat(a.Events(&p.Plan, begins, nil, []error{a.createdPVCs.Err, a.adopted.Err}), a.own(), begun)
+	begins := o.set.Generation != old.ObservedGeneration
+	return s, slices.Concat(a.Events(&p.Plan, begins, nil, []error{a.createdPVCs.Err, a.adopted.Err}), a.ownEvents(), begun)
 }
 
-// own returns the events that only a StatefulSet has.
-func (a *applied) own() []event.Event {
+// ownEvents returns the events that only a StatefulSet has.
+func (a *applied) ownEvents() []event.Event {
 	var out []event.Event
 	if len(a.adopted.Done) > 0 {
 		out = append(out, podcontrol.Adopted("pods", a.adopted.Done))
@@ -125,18 +125,18 @@ func pvcCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus
 // countsOnly reports whether s differs from the set's status only in counts and readiness, and does not complete the rollout. Such a status
 // may be written later.
 func countsOnly(set *appsv1beta1.StatefulSet, s appsv1beta1.StatefulSetStatus) bool {
-	was := &set.Status
-	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) && s.UpdatedAvailableReplicas != was.UpdatedAvailableReplicas {
+	old := &set.Status
+	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) && s.UpdatedAvailableReplicas != old.UpdatedAvailableReplicas {
 		return false
 	}
 	s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.CurrentReplicas =
-		was.Replicas, was.ReadyReplicas, was.AvailableReplicas, was.CurrentReplicas
+		old.Replicas, old.ReadyReplicas, old.AvailableReplicas, old.CurrentReplicas
 	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas =
-		was.UpdatedReplicas, was.UpdatedReadyReplicas, was.UpdatedAvailableReplicas
-	s.VolumeClaims = was.VolumeClaims
-	if !report.EqualButReadiness(podcontrol.WorkloadConditions().Form, was.Conditions, s.Conditions) {
+		old.UpdatedReplicas, old.UpdatedReadyReplicas, old.UpdatedAvailableReplicas
+	s.VolumeClaims = old.VolumeClaims
+	if !report.EqualButReadiness(podcontrol.WorkloadConditions().Form, old.Conditions, s.Conditions) {
 		return false
 	}
-	s.Conditions = was.Conditions
-	return apiequality.Semantic.DeepEqual(*was, s)
+	s.Conditions = old.Conditions
+	return apiequality.Semantic.DeepEqual(*old, s)
 }

@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podguard"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -26,12 +26,12 @@ func failures(s appsv1beta1.StatefulSetStatus) []appsv1beta1.WorkloadCondition {
 func TestStatusCountsAsKubernetesDoes(t *testing.T) {
 	t.Parallel()
 	s := observedOf(t, web(4).Image("app:2"), web(4)).
-		pod(0, "0").pod(0, "1", going).pod(1, "2", unready).pod(1, "3").pod(1, "9", ended, unready)
+		pod(0, "0").pod(0, "1", terminating).pod(1, "2", unready).pod(1, "3").pod(1, "9", ended, unready)
 	got, _ := status(s.observed, plan(s.observed, now), applied{}, now)
-	require.Equal(t, int32(5), got.Replicas, "all that exist")
-	require.Equal(t, int32(3), got.ReadyReplicas, "one of them is being deleted")
+	require.Equal(t, int32(5), got.Replicas, "all existing pods")
+	require.Equal(t, int32(3), got.ReadyReplicas, "terminating pods count")
 	require.Equal(t, int32(3), got.AvailableReplicas)
-	require.Equal(t, int32(1), got.CurrentReplicas, "a terminating pod has no revision")
+	require.Equal(t, int32(1), got.CurrentReplicas, "a terminating pod counts for no revision")
 	require.Equal(t, int32(2), got.UpdatedReplicas)
 	require.Equal(t, int32(1), got.UpdatedReadyReplicas)
 	require.Equal(t, s.revs[0], got.CurrentRevision)
@@ -47,8 +47,8 @@ func TestARollingUpdateIsCompleteWhenAllPodsAreUpdatedAndReady(t *testing.T) {
 		last    func(*corev1.Pod)
 		current int
 	}{
-		{"all are", nil, nil, 1},
-		{"one is not ready", nil, unready, 0},
+		{"all pods are updated and ready", nil, nil, 1},
+		{"a pod is not ready", nil, unready, 0},
 		{"OnDelete never completes", func(s *appsv1beta1.StatefulSetSpec) {
 			s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 		}, nil, 0},
@@ -75,13 +75,13 @@ func TestReadinessNamesTheBudgetThatRefuses(t *testing.T) {
 	t.Parallel()
 	s := observedOf(t, web(1).Image("app:2"), web(1)).pod(0, "0")
 	a := applied{}
-	a.Waits = podcontrol.WaitsFor([]string{podguard.BudgetMessage("web", "no")})
+	a.Waits = podcontrol.WaitsFor([]string{podwebhook.BudgetMessage("web", "no")})
 	got, _ := status(s.observed, plan(s.observed, now), a, now)
 	ready := report.OnlyReadiness(got.Conditions, podcontrol.WorkloadConditions().Form)
 	require.Len(t, ready, 2)
 	for _, c := range ready {
 		require.Equal(t, "Refused", c.Reason)
-		require.Equal(t, "pods wait for PodUnavailableBudget web, which lets no more of them become unavailable now", c.Message)
+		require.Equal(t, "pods wait for PodUnavailableBudget web, which allows no more of them to become unavailable now", c.Message)
 	}
 }
 
@@ -152,7 +152,8 @@ func TestAPVCThatIsDeletedUnderARunningPodIsReportedOnce(t *testing.T) {
 	require.Equal(t, []string{"PVCTerminating"}, testkit.Reasons(events))
 	require.Equal(t, []appsv1beta1.WorkloadCondition{{
 		Type: "PVCTerminating", Status: "True", Reason: "PodsRun", LastTransitionTime: metav1.NewTime(now),
-		Message: "1 pods run on PVCs that are being deleted, such as pod web-1 on PVC data-web-1: save the data, which is gone when the pod is deleted or recreated",
+		Message: "1 pod(s) using PVCs that are being deleted, such as pod web-1 with PVC data-web-1: " +
+			"save the data, which will be lost when the pod is deleted or re-created",
 	}}, failures(got))
 	s.set.Status = got
 	again, events := status(s.observed, plan(s.observed, now), applied{}, now.Add(time.Hour))
@@ -171,35 +172,36 @@ func TestAPVCThatIsTerminatingForTooLongIsReported(t *testing.T) {
 		s.pods = s.pods[:1]
 		return s
 	}
-	const message = "pod web-1 waits for PVC data-web-1 to be deleted, which is terminating since 2026-11-21T09:00:00Z: held by " + finalizer
+	const message = "pod web-1 is waiting for the deletion of PVC data-web-1, " +
+		"which has been terminating since 2026-11-21T09:00:00Z: held by " + finalizer
 	for _, tc := range []struct {
 		name, want string
 		recheck    time.Duration
 		stage      *stage
 	}{
 		{
-			"a pod to create waits for it", message, 0,
+			"a pod to create waits for the PVC", message, 0,
 			notCreated(observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
 		},
 		{
-			"and other pods wait for that one", message, 0,
+			"other pods wait for that pod", message, 0,
 			notCreated(observedOf(t, web(4).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
 		},
 		{
-			"and an update waits for that one", message, 0,
+			"an update waits for that pod", message, 0,
 			notCreated(observedOf(t, web(2).PVCs("data").Image("app:2"), web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
 		},
 		{
-			"for a short time", "", podset.DefaultProgressDeadline - time.Minute,
+			"a short wait is not reported", "", podset.DefaultProgressDeadline - time.Minute,
 			notCreated(observedOf(t, web(2).PVCs("data").Image("app:2"), web(2).PVCs("data")).pod(0, "0").pod(0, "1").
 				pvc("data-web-1", since(now.Add(-time.Minute)))),
 		},
 		{
-			"a pod can't be scheduled without it", message, 0,
+			"a pending pod can't be scheduled without the PVC", message, 0,
 			observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1", pending).pvc("data-web-1", since(start)),
 		},
 		{
-			"a pod that is not wanted waits for it", "", 0,
+			"an unwanted pod is not reported", "", 0,
 			observedOf(t, web(1).Parallel("1").PVCs("data")).pod(0, "0").pod(0, "1", pending).pvc("data-web-1", since(start)),
 		},
 	} {
@@ -225,11 +227,11 @@ func TestAPVCThatIsTerminatingForTooLongIsReported(t *testing.T) {
 func TestACollisionCounts(t *testing.T) {
 	t.Parallel()
 	s := observedOf(t, web(1))
-	was := *s.set.Status.DeepCopy()
+	want := *s.set.Status.DeepCopy()
 	got, events := status(s.observed, plan(s.observed, now), applied{Results: podcontrol.Results{Collided: true}}, now)
 	require.Empty(t, events)
-	was.CollisionCount = new(int32(1))
-	require.Equal(t, was, got)
+	want.CollisionCount = new(int32(1))
+	require.Equal(t, want, got)
 }
 
 func TestWhatChangesCountsOnly(t *testing.T) {
@@ -244,8 +246,8 @@ func TestWhatChangesCountsOnly(t *testing.T) {
 		{"one more PVC", func(s *appsv1beta1.StatefulSetStatus) {
 			s.VolumeClaims = []appsv1beta1.StatefulSetVolumeClaimStatus{{VolumeClaimName: "data"}}
 		}, true},
-		{"not a completed rollout", func(s *appsv1beta1.StatefulSetStatus) { s.UpdatedAvailableReplicas = 3 }, false},
-		{"not another revision", func(s *appsv1beta1.StatefulSetStatus) { s.UpdateRevision = "web-2" }, false},
+		{"a completed rollout", func(s *appsv1beta1.StatefulSetStatus) { s.UpdatedAvailableReplicas = 3 }, false},
+		{"another revision", func(s *appsv1beta1.StatefulSetStatus) { s.UpdateRevision = "web-2" }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

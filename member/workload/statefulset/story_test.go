@@ -20,7 +20,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/workload/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -44,8 +44,8 @@ func held(b *testkit.StatefulSetBuilder) *testkit.StatefulSetBuilder {
 	})
 }
 
-// preferred gives priority to pods of tier first.
-func preferred(s *appsv1beta1.StatefulSetSpec) {
+// prioritizeFirstTier gives priority to pods of tier first.
+func prioritizeFirstTier(s *appsv1beta1.StatefulSetSpec) {
 	s.UpdateStrategy.RollingUpdate.UnorderedUpdate = &appsv1beta1.StatefulSetUnorderedUpdate{
 		PriorityStrategy: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{{
 			Weight: 100, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "first"}},
@@ -79,7 +79,7 @@ func allPVCs(text string) func(*sim.World) bool {
 // scenarios returns scenarios that are played in the simulator; some are written to golden files.
 func scenarios(t *testing.T) []sim.Scenario {
 	t.Helper()
-	const remains, goes = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	const retain, drop = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	reserve := func(o ...intstr.IntOrString) func(*appsv1beta1.StatefulSetSpec) {
 		return func(s *appsv1beta1.StatefulSetSpec) { s.ReserveOrdinals = o }
 	}
@@ -92,18 +92,18 @@ func scenarios(t *testing.T) []sim.Scenario {
 			edit("reserve 0 and 2 to 3", nil, reserve(intstr.FromInt32(0), intstr.FromString("2-3"))),
 			edit("from 2 on", nil, func(s *appsv1beta1.StatefulSetSpec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: 2} }),
 			edit("reserve none", nil, reserve())),
-		scenario("re-created in order", web(3), edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1"))),
+		scenario("re-created in order", web(3), edit("a new image", nil, image("app:2")), edit("back", someUpdated(1), image("app:1"))),
 		scenario("in place with partition", web(4).InPlace().Partition(2),
 			edit("a new image", nil, image("app:2")), edit("scale to 5", nil, scale(5)), edit("partition 0", nil, partition(0))),
 		scenario("re-created with partition", web(3).Parallel("2").Partition(1),
-			edit("a new image", whole(3, "app:1"), image("app:2")), named("web-0", nil), sim.LoseNode("node-1", nil)),
+			edit("a new image", allAvailable(3, "app:1"), image("app:2")), named("web-0", nil), sim.LoseNode("node-1", nil)),
 		scenario("in place several at a time", web(5).Parallel("2").InPlace(),
-			edit("a new image", nil, image("app:2")), edit("back", some(2), image("app:1"))),
+			edit("a new image", nil, image("app:2")), edit("back", someUpdated(2), image("app:1"))),
 		scenario("hooks", held(web(3)), edit("a new image", nil, image("app:2")), edit("scale to 2", nil, scale(2)), named("web-0", nil)),
 		scenario("hooks and back", held(web(3).Parallel("2")),
-			edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1"))),
+			edit("a new image", nil, image("app:2")), edit("back", someUpdated(1), image("app:1"))),
 		scenario("paused", web(4).Parallel("1").InPlace(), edit("a new image", nil, image("app:2")),
-			edit("pause", some(1), paused(true)), edit("scale to 5", nil, scale(5)), named("web-0", nil), edit("resume", nil, paused(false))),
+			edit("pause", someUpdated(1), paused(true)), edit("scale to 5", nil, scale(5)), named("web-0", nil), edit("resume", nil, paused(false))),
 		scenario("time until available", web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 			s.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(3))
 		}), edit("a new image", nil, image("app:2")), edit("scale to 2", nil, scale(2))),
@@ -112,75 +112,75 @@ func scenarios(t *testing.T) []sim.Scenario {
 				image("app:2")(s)
 				s.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(3))
 			})),
-		scenario("priority", web(4).Parallel("1").InPlace().Partition(2).Spec(preferred),
-			onPod("one pod goes first", whole(4, "app:1"), "web-0", func(p *corev1.Pod) { p.Labels["tier"] = "first" }),
+		scenario("priority", web(4).Parallel("1").InPlace().Partition(2).Spec(prioritizeFirstTier),
+			onPod("one pod goes first", allAvailable(4, "app:1"), "web-0", func(p *corev1.Pod) { p.Labels["tier"] = "first" }),
 			edit("a new image", nil, image("app:2"))),
 		scenario("on delete", web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 			s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
-		}), edit("a new image", whole(3, "app:1"), image("app:2")), named("web-1", nil)),
-		scenario("PVCs are kept", web(3).Parallel("1").PVCs("data"), sim.LoseNode("node-1", whole(3, "app:1")),
-			sim.EndPods("node-2", nil), edit("scale to 1", whole(3, "app:1"), scale(1)), edit("scale to 2", nil, scale(2))),
-		scenario("PVCs are deleted with pods", web(3).PVCs("data", "logs").Keep(remains, goes),
-			edit("scale to 1", whole(3, "app:1"), scale(1)), edit("scale to 3", nil, scale(3)), edit("reserve 1", nil, reserve(intstr.FromInt32(1)))),
-		scenario("PVCs are deleted with the set", web(2).PVCs("data").Keep(goes, goes),
+		}), edit("a new image", allAvailable(3, "app:1"), image("app:2")), named("web-1", nil)),
+		scenario("PVCs are kept", web(3).Parallel("1").PVCs("data"), sim.LoseNode("node-1", allAvailable(3, "app:1")),
+			sim.EndPods("node-2", nil), edit("scale to 1", allAvailable(3, "app:1"), scale(1)), edit("scale to 2", nil, scale(2))),
+		scenario("PVCs are deleted with pods", web(3).PVCs("data", "logs").Keep(retain, drop),
+			edit("scale to 1", allAvailable(3, "app:1"), scale(1)), edit("scale to 3", nil, scale(3)), edit("reserve 1", nil, reserve(intstr.FromInt32(1)))),
+		scenario("PVCs are deleted with the set", web(2).PVCs("data").Keep(drop, drop),
 			edit("scale to 1", nil, scale(1)), edit("scale to 2", nil, scale(2)), remove(web(2).Obj(), nil)),
-		scenario("another policy", web(3).PVCs("data").Keep(goes, remains),
-			edit("scale to 2", whole(3, "app:1"), scale(2)),
-			edit("keep PVCs", nil, func(s *appsv1beta1.StatefulSetSpec) { s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = remains }),
+		scenario("another policy", web(3).PVCs("data").Keep(drop, retain),
+			edit("scale to 2", allAvailable(3, "app:1"), scale(2)),
+			edit("keep PVCs", nil, func(s *appsv1beta1.StatefulSetSpec) { s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = retain }),
 			remove(web(2).Obj(), allPVCs("owners []"))),
 		keptByChangedPolicy(),
-		scenario("another policy while a PVC is being deleted", web(3).Parallel("1").PVCs("data").Keep(goes, goes),
-			remove(pvcNamed("data-web-1"), bound(3, "app:1")), edit("keep PVCs", ending("data-web-1"), keep)),
+		scenario("another policy while a PVC is being deleted", web(3).Parallel("1").PVCs("data").Keep(drop, drop),
+			remove(pvcNamed("data-web-1"), allBound(3, "app:1")), edit("keep PVCs", ending("data-web-1"), keep)),
 		scenario("PVCs are resized before pods are updated", web(3).PVCs("data").Resize().InPlace(),
-			edit("twice the size and a new image", bound(3, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
+			edit("twice the size and a new image", allBound(3, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
 				resizeTemplates(s, "2Gi")
 				image("app:2")(s)
-			}), edit("more", bound(3, "app:2"), storage("3Gi"))),
+			}), edit("more", allBound(3, "app:2"), storage("3Gi"))),
 		scenario("PVCs are resized without an update", web(4).Parallel("2").PVCs("data").Resize().Partition(1),
-			edit("twice the size", bound(4, "app:1"), storage("2Gi")), edit("partition 0", nil, partition(0)), edit("less", allPVCs("requests 2Gi, has 2Gi"), storage("1Gi"))),
+			edit("twice the size", allBound(4, "app:1"), storage("2Gi")), edit("partition 0", nil, partition(0)), edit("less", allPVCs("requests 2Gi, has 2Gi"), storage("1Gi"))),
 		scenario("PVCs that can't be resized", web(2).PVCs("full").Resize(),
-			edit("twice the size and a new image", bound(2, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
+			edit("twice the size and a new image", allBound(2, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
 				resizeTemplates(s, "2Gi")
 				image("app:2")(s)
 			})),
 		scenario("a class that does not allow resizing", web(2).PVCs("data").Resize().Spec(func(s *appsv1beta1.StatefulSetSpec) {
 			s.VolumeClaimTemplates[0].Spec.StorageClassName = new("slow")
-		}), edit("twice the size", bound(2, "app:1"), storage("2Gi"))),
+		}), edit("twice the size", allBound(2, "app:1"), storage("2Gi"))),
 		scenario("lost PVCs", web(3).Parallel("1").PVCs("data"),
-			remove(pvcNamed("data-web-1"), bound(3, "app:1")), remove(pvcNamed("data-web-2"), nil),
+			remove(pvcNamed("data-web-1"), allBound(3, "app:1")), remove(pvcNamed("data-web-2"), nil),
 			named("web-1", ending("data-web-1")), edit("scale to 4", nil, scale(4))),
 		scenario("another volumeClaimTemplate", web(2).InPlace().PVCs("data"),
-			edit("one more", bound(2, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
+			edit("one more", allBound(2, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
 				s.VolumeClaimTemplates = append(s.VolumeClaimTemplates, testkit.StatefulSet("web").PVCs("logs").Obj().Spec.VolumeClaimTemplates...)
 				image("app:2")(s)
 			})),
-		moved(t),
+		adoptedScenario(t),
 	}
 }
 
-// patient returns stories that stall, which is then reported.
-func patient() []sim.Scenario {
-	const remains, goes = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+// stallingScenarios returns stories that stall, which is then reported.
+func stallingScenarios() []sim.Scenario {
+	const retain, drop = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	return []sim.Scenario{
 		scenario("an image that can't be pulled", web(3), edit("a bad image", nil, image("app:bad")), edit("back", nil, image("app:1"))),
 		scenario("scale-in of pods that are not ready", web(4),
-			runs("app:bad", "web-3", whole(4, "app:1")), runs("app:bad", "web-2", nil), edit("scale to 2", broken("web-2", "web-3"), scale(2)),
-			runs("app:1", "web-2", nil)),
-		scenario("a PVC that terminates slowly", web(2).PVCs("data").Keep(remains, goes),
-			holds(pvcNamed("data-web-1"), bound(2, "app:1")), edit("scale to 1", nil, scale(1)),
+			setPodImage("app:bad", "web-3", allAvailable(4, "app:1")), setPodImage("app:bad", "web-2", nil), edit("scale to 2", notReady("web-2", "web-3"), scale(2)),
+			setPodImage("app:1", "web-2", nil)),
+		scenario("a PVC that terminates slowly", web(2).PVCs("data").Keep(retain, drop),
+			addFinalizer(pvcNamed("data-web-1"), allBound(2, "app:1")), edit("scale to 1", nil, scale(1)),
 			edit("keep PVCs", ending("data-web-1"), keep), edit("scale to 2", nil, scale(2)),
-			frees(pvcNamed("data-web-1"), nil)),
-		scenario("a PVC that nothing resizes", web(1).PVCs("static").Resize(), edit("twice the size", bound(1, "app:1"), storage("2Gi"))),
+			removeFinalizer(pvcNamed("data-web-1"), nil)),
+		scenario("a PVC that nothing resizes", web(1).PVCs("static").Resize(), edit("twice the size", allBound(1, "app:1"), storage("2Gi"))),
 	}
 }
 
 // keptByChangedPolicy is about a set whose policy changes to keep PVCs when the pod that owns them is already terminating. No PVC is deleted.
 func keptByChangedPolicy() sim.Scenario {
-	const goes = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	const drop = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	pod := testkit.Pod("web-2").Obj()
-	s := scenario("PVCs are kept by a changed policy", web(3).PVCs("data").Keep(goes, goes),
-		holds(pod, whole(3, "app:1")), edit("scale to 2", nil, scale(2)), edit("keep PVCs", ending("web-2"), keep),
-		frees(pod, allPVCs("owners []")), edit("scale to 3", nil, scale(3)), remove(web(3).Obj(), whole(3, "app:1")))
+	s := scenario("PVCs are kept by a changed policy", web(3).PVCs("data").Keep(drop, drop),
+		addFinalizer(pod, allAvailable(3, "app:1")), edit("scale to 2", nil, scale(2)), edit("keep PVCs", ending("web-2"), keep),
+		removeFinalizer(pod, allPVCs("owners []")), edit("scale to 3", nil, scale(3)), remove(web(3).Obj(), allAvailable(3, "app:1")))
 	s.Rules = []sim.Rule{noPVCDeleted()}
 	return s
 }
@@ -205,11 +205,11 @@ func keep(s *appsv1beta1.StatefulSetSpec) {
 // finalizer belongs to another controller.
 const finalizer = "example.com/snapshot"
 
-func holds(o client.Object, when func(*sim.World) bool) sim.Edit {
+func addFinalizer(o client.Object, when func(*sim.World) bool) sim.Edit {
 	return finalizers("a finalizer is added to "+o.GetName(), o, when, func(list []string) []string { return append(list, finalizer) })
 }
 
-func frees(o client.Object, when func(*sim.World) bool) sim.Edit {
+func removeFinalizer(o client.Object, when func(*sim.World) bool) sim.Edit {
 	return finalizers("the finalizer is removed from "+o.GetName(), o, when, func(list []string) []string {
 		return slices.DeleteFunc(list, func(f string) bool { return f == finalizer })
 	})
@@ -217,12 +217,12 @@ func frees(o client.Object, when func(*sim.World) bool) sim.Edit {
 
 func finalizers(name string, o client.Object, when func(*sim.World) bool, change func([]string) []string) sim.Edit {
 	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
-		is := o.DeepCopyObject().(client.Object)
-		if err := w.User().Get(ctx, client.ObjectKeyFromObject(o), is); err != nil {
+		live := o.DeepCopyObject().(client.Object)
+		if err := w.User().Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		is.SetFinalizers(change(is.GetFinalizers()))
-		return w.User().Update(ctx, is)
+		live.SetFinalizers(change(live.GetFinalizers()))
+		return w.User().Update(ctx, live)
 	}}
 }
 
@@ -234,13 +234,13 @@ func ending(name string) func(*sim.World) bool {
 	}
 }
 
-// runs sets the image of a pod.
-func runs(image, pod string, when func(*sim.World) bool) sim.Edit {
+// setPodImage sets the image of a pod.
+func setPodImage(image, pod string, when func(*sim.World) bool) sim.Edit {
 	return onPod(pod+" runs "+image, when, pod, func(p *corev1.Pod) { p.Spec.Containers[0].Image = image })
 }
 
-// broken reports whether these pods are not ready.
-func broken(names ...string) func(*sim.World) bool {
+// notReady reports whether these pods are not ready.
+func notReady(names ...string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return !slices.ContainsFunc(names, func(name string) bool {
 			p := sim.Find[*corev1.Pod](w, client.ObjectKey{Namespace: key.Namespace, Name: name})
@@ -249,9 +249,9 @@ func broken(names ...string) func(*sim.World) bool {
 	}
 }
 
-// moved is about a set with the name of a StatefulSet of Kubernetes that was deleted and has left its pods, PVCs and revisions. No pod is
+// adoptedScenario is about a set with the name of a StatefulSet of Kubernetes that was deleted and has left its pods, PVCs and revisions. No pod is
 // re-created.
-func moved(t *testing.T) sim.Scenario {
+func adoptedScenario(t *testing.T) sim.Scenario {
 	t.Helper()
 	set := web(3).PVCs("data")
 	native, err := wantedRevision(set.Obj())

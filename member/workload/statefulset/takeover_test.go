@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -33,5 +33,5 @@ func TestPlanOfATakeOver(t *testing.T) {
 	require.Empty(t, events)
 	require.Empty(t, failures(got))
 	got.Conditions = nil
-	require.Empty(t, cmp.Diff(set.Status, got), "the status differs in nothing but its readiness")
+	require.Empty(t, cmp.Diff(set.Status, got), "only the readiness in the status differs")
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/ordinal"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/ordinal"
+	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // Defaults of the spec, as OpenKruise sets them.
@@ -78,7 +78,7 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) err
 	var stored workloadspec.Templates
 	if old != nil {
 		stored = templatesOf(&old.Spec)
-	} else if stored, err = w.orphaned(ctx, set); err != nil {
+	} else if stored, err = w.orphanedTemplates(ctx, set); err != nil {
 		return err
 	}
 	mode := workloadspec.AllDefaults
@@ -88,15 +88,15 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) err
 	done, faults, err := w.templates.Complete(ctx, w.Client, admit.Namespace(ctx, set), stored, templatesOf(spec), mode,
 		field.NewPath("spec", "template"))
 	if err != nil || len(faults) > 0 {
-		return either(err, refuse(set, faults))
+		return firstError(err, refuse(set, faults))
 	}
 	spec.Template, spec.VolumeClaimTemplates = *done.Pod, done.PVCs
 	return nil
 }
 
-// orphaned returns the templates of an earlier set of this name that has left its pods, such as a StatefulSet of apps, as they are in its last
-// revision. Thus the new set has the same pods. The result has no Pod if there is no such set.
-func (w *Webhook) orphaned(ctx context.Context, set *appsv1beta1.StatefulSet) (workloadspec.Templates, error) {
+// orphanedTemplates returns the templates of an earlier set of this name that has left its pods, such as a StatefulSet of apps, as they are
+// in its last revision. Thus the new set has the same pods. The result has no Pod if there is no such set.
+func (w *Webhook) orphanedTemplates(ctx context.Context, set *appsv1beta1.StatefulSet) (workloadspec.Templates, error) {
 	owner := &metav1.ObjectMeta{Namespace: admit.Namespace(ctx, set), Name: set.Name}
 	history, err := revision.Orphans(ctx, w.Live, owner, set.Spec.Selector)
 	if err != nil || len(history) == 0 {
@@ -178,9 +178,9 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Stat
 	faults, warnings := admit.Ratchet(w.validateSpec(set), w.validateSpec(old))
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly {
 		faults = append(faults, workloadspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, w.InPlace, field.NewPath("spec", "template"))...)
-		if was, is := volumes(&old.Spec), volumes(&set.Spec); !slices.Equal(was, is) {
+		if before, after := volumes(&old.Spec), volumes(&set.Spec); !slices.Equal(before, after) {
 			faults = append(faults, field.Forbidden(templatesPath(), fmt.Sprintf("podUpdatePolicy InPlaceOnly can't make this change "+
-				"(volumes of PVCs were %v, now %v), because no running pod gets or loses a volume: use InPlaceIfPossible for it", was, is)))
+				"(volumes of PVCs were %v, now %v), because a running pod can't gain or lose a volume: use InPlaceIfPossible for it", before, after)))
 		}
 	}
 	if !templatesOf(&old.Spec).Same(templatesOf(&set.Spec)) {
@@ -189,11 +189,11 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Stat
 			return nil, err
 		}
 		faults = append(faults, more...)
-		changed, said, err := w.validatePVCChange(ctx, &old.Spec, &set.Spec)
+		changed, pvcWarnings, err := w.validatePVCChange(ctx, &old.Spec, &set.Spec)
 		if err != nil {
 			return nil, err
 		}
-		faults, warnings = append(faults, changed...), append(warnings, said...)
+		faults, warnings = append(faults, changed...), append(warnings, pvcWarnings...)
 	}
 	return append(warnings, news...), refuse(set, faults)
 }
@@ -251,7 +251,7 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 	})
 	if r.PodUpdatePolicy != "" && r.PodUpdatePolicy != appsv1beta1.PodReCreate && !gated {
 		faults = append(faults, field.Required(path.Child("template", "spec", "readinessGates"), fmt.Sprintf(
-			"podUpdatePolicy %s takes pods out of service by a gate: add {conditionType: %s}", r.PodUpdatePolicy, keys.InPlaceUpdateReady)))
+			"podUpdatePolicy %s takes pods out of service with a readiness gate: add {conditionType: %s}", r.PodUpdatePolicy, keys.InPlaceUpdateReady)))
 	}
 	return faults
 }
@@ -265,20 +265,21 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	}
 	if o := set.Spec.Ordinals; !w.Gates.StartOrdinal && o != nil && o.Start > 0 { // If it was already stored, this becomes a warning.
 		faults = append(faults, field.Invalid(field.NewPath("spec", "ordinals", "start"), o.Start, fmt.Sprintf(
-			"feature gate %s is off, so pods would be numbered from 0, and those that have higher ordinals deleted: "+
-				"turn the gate on first, or leave this out", gateStartOrdinal)))
+			"feature gate %s is off, so pods would be numbered from 0 and pods with higher ordinals deleted: "+
+				"enable the gate first, or leave this out", gateStartOrdinal)))
 	}
 	r, _, unread := ordinal.Reserve(set.Spec.ReserveOrdinals, ordinalsPath())
 	faults = append(faults, unread...)
 	last := max(r.Last(w.Gates.start(&set.Spec), ptr.Deref(set.Spec.Replicas, defaultReplicas)), 0)
 	if last > math.MaxInt32 {
 		return append(faults, field.Invalid(ordinalsPath(), last, fmt.Sprintf(
-			"the last pod would have this ordinal, and ordinals end at %d: lower replicas or ordinals.start, or reserve fewer", math.MaxInt32)))
+			"the last pod would have this ordinal, but ordinals end at %d: lower replicas or ordinals.start, or reserve fewer", math.MaxInt32)))
 	}
 	pod := fmt.Sprintf("%s-%d", name, last)
 	if len(pod) > validation.DNS1123LabelMaxLength && len(name) <= validation.DNS1123LabelMaxLength {
 		faults = append(faults, field.Invalid(at, name, fmt.Sprintf(
-			"the host name of pod %s would have %d characters, %d are possible: use a shorter name", pod, len(pod), validation.DNS1123LabelMaxLength)))
+			"the host name of pod %s would have %d characters, but at most %d are allowed: use a shorter name",
+			pod, len(pod), validation.DNS1123LabelMaxLength)))
 	}
 	return faults
 }
@@ -302,7 +303,7 @@ func (g Gates) Warnings(spec *appsv1beta1.StatefulSetSpec, path *field.Path) adm
 	}
 	replicas := ptr.Deref(spec.Replicas, defaultReplicas)
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil && replicas > 0 && ptr.Deref(r.Partition, 0) > replicas {
-		warnings = append(warnings, fmt.Sprintf("%s: %d is above replicas (%d): no pod is updated until it is below",
+		warnings = append(warnings, fmt.Sprintf("%s: %d is greater than replicas (%d): no pod will be updated until it is lower",
 			path.Child("updateStrategy", "rollingUpdate", "partition"), *r.Partition, replicas))
 	}
 	off := func(asked bool, what *field.Path, gate, instead string) {
@@ -325,7 +326,7 @@ func refuse(set *appsv1beta1.StatefulSet, faults field.ErrorList) error {
 	return admit.Invalid(Kind(), set.Name, faults)
 }
 
-func either(err, other error) error {
+func firstError(err, other error) error {
 	if err != nil {
 		return err
 	}

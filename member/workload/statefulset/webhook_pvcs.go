@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // defaultClass marks the storage class for PVCs that don't name one, as in kube 1.36.
@@ -29,9 +29,9 @@ func (w *Webhook) validatePVCChange(
 		return nil, nil, nil
 	}
 	path := templatesPath()
-	if was, is := volumes(old), volumes(spec); !slices.Equal(was, is) {
+	if before, after := volumes(old), volumes(spec); !slices.Equal(before, after) {
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("volumeClaimTemplates can't be added, removed or renamed (%v, now %v) "+
-			"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change", was, is))}, nil, nil
+			"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change", before, after))}, nil, nil
 	}
 	var classes storagev1.StorageClassList
 	if err := w.Client.List(ctx, &classes); err != nil {
@@ -40,21 +40,21 @@ func (w *Webhook) validatePVCChange(
 	var faults field.ErrorList
 	var warnings admission.Warnings
 	for i := range spec.VolumeClaimTemplates {
-		is, at := &spec.VolumeClaimTemplates[i], path.Index(i)
-		was := old.VolumeClaimTemplates[slices.IndexFunc(old.VolumeClaimTemplates, func(c corev1.PersistentVolumeClaim) bool {
-			return c.Name == is.Name
+		claim, at := &spec.VolumeClaimTemplates[i], path.Index(i)
+		oldClaim := old.VolumeClaimTemplates[slices.IndexFunc(old.VolumeClaimTemplates, func(c corev1.PersistentVolumeClaim) bool {
+			return c.Name == claim.Name
 		})]
-		before, after := was.Spec.Resources.Requests[corev1.ResourceStorage], is.Spec.Resources.Requests[corev1.ResourceStorage]
+		before, after := oldClaim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
 		size := at.Child("spec", "resources", "requests").Key(string(corev1.ResourceStorage))
-		switch class := classOf(is, classes.Items); {
-		case !sameButSize(&was, is):
+		switch class := classOf(claim, classes.Items); {
+		case !sameButSize(&oldClaim, claim):
 			faults = append(faults, field.Forbidden(at, "only the size of PVCs can be changed "+
 				"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change"))
 		case after.Cmp(before) < 0:
-			warnings = append(warnings, fmt.Sprintf("%s: PVCs can't shrink: those of %s and more keep their size", size, before.String()))
+			warnings = append(warnings, fmt.Sprintf("%s: PVCs can't shrink: PVCs of %s and more keep their size", size, before.String()))
 		case after.Cmp(before) > 0 && class != nil && !ptr.Deref(class.AllowVolumeExpansion, false):
 			faults = append(faults, field.Invalid(size, after.String(), fmt.Sprintf(
-				"storage class %s does not allow resizing: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete "+
+				"storage class %s doesn't allow resizing: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete "+
 					"and replace the PVCs", class.Name)))
 		}
 	}

@@ -23,9 +23,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
@@ -38,15 +38,15 @@ type (
 // on returns gates that are all on.
 func on() Gates { return Gates{StartOrdinal: true, ResizePVCs: true, DeletePVCs: true} }
 
-// asking returns a webhook with a fake apiserver that has these storage classes, and counts dry runs.
-func asking(t *testing.T, classes ...client.Object) (*Webhook, *int) {
+// newTestWebhook returns a webhook with a fake apiserver that has these storage classes, and counts dry runs.
+func newTestWebhook(t *testing.T, classes ...client.Object) (*Webhook, *int) {
 	t.Helper()
-	c, asked := webhooktest.Apiserver(classes...)
-	return &Webhook{Client: c, Live: c, Gates: on(), Off: workloadspec.Off{PreDownload: feature.PreDownloadForInPlaceUpdate}}, asked
+	c, dryRuns := webhooktest.Apiserver(classes...)
+	return &Webhook{Client: c, Live: c, Gates: on(), Off: workloadspec.Off{PreDownload: feature.PreDownloadForInPlaceUpdate}}, dryRuns
 }
 
-// requested returns the context of an admission request; old is nil for a create.
-func requested(t *testing.T, old *appsv1beta1.StatefulSet) context.Context {
+// requestContext returns the context of an admission request; old is nil for a create.
+func requestContext(t *testing.T, old *appsv1beta1.StatefulSet) context.Context {
 	t.Helper()
 	return webhooktest.Requested(t, old)
 }
@@ -146,12 +146,12 @@ func TestDefault(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := asking(t)
+			w, _ := newTestWebhook(t)
 			set := db(pvcs(pvc("data", "1Gi", "")), func(s *Spec) {
 				s.UpdateStrategy, s.Replicas, s.RevisionHistoryLimit, s.PodManagementPolicy = tt.in, nil, nil, ""
 				s.VolumeClaimUpdateStrategy.Type, s.PersistentVolumeClaimRetentionPolicy = "", nil
 			})
-			require.NoError(t, w.Default(requested(t, nil), set))
+			require.NoError(t, w.Default(requestContext(t, nil), set))
 			require.Empty(t, cmp.Diff(tt.want, set.Spec.UpdateStrategy))
 			require.Equal(t, int32(1), *set.Spec.Replicas)
 			require.Equal(t, int32(10), *set.Spec.RevisionHistoryLimit)
@@ -169,29 +169,29 @@ func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 	t.Parallel()
 	scaled := func(s *Spec) { s.Replicas = ptr.To[int32](9) }
 	tests := []struct {
-		name  string
-		old   *appsv1beta1.StatefulSet
-		set   *appsv1beta1.StatefulSet
-		keep  bool
-		asked int
+		name    string
+		old     *appsv1beta1.StatefulSet
+		set     *appsv1beta1.StatefulSet
+		keep    bool
+		dryRuns int
 	}{
 		{"a create is dry-run", nil, db(), false, 1},
-		{"a scale is not", db(), db(scaled), false, 0},
-		{"nor where the set was stored without defaults", db(pvcs(pvc("data", "1Gi", ""))), db(pvcs(pvc("data", "1Gi", "")), scaled), false, 0},
-		{"another volumeClaimTemplate is", db(pvcs(pvc("data", "1Gi", ""))), db(pvcs(pvc("data", "2Gi", ""))), false, 1},
-		{"a new image is, and what it replaces", db(), db(image("db:2")), false, 2},
-		{"with TemplateNoDefaults, a create is not", nil, db(), true, 0},
-		{"nor is a new image, which validation asks about", db(), db(image("db:2")), true, 0},
+		{"a scale is not dry-run", db(), db(scaled), false, 0},
+		{"a scale of a set that was stored without defaults is not dry-run", db(pvcs(pvc("data", "1Gi", ""))), db(pvcs(pvc("data", "1Gi", "")), scaled), false, 0},
+		{"another volumeClaimTemplate is dry-run", db(pvcs(pvc("data", "1Gi", ""))), db(pvcs(pvc("data", "2Gi", ""))), false, 1},
+		{"a new image is dry-run, as is the template that it replaces", db(), db(image("db:2")), false, 2},
+		{"with TemplateNoDefaults, a create is not dry-run", nil, db(), true, 0},
+		{"with TemplateNoDefaults, a new image is not dry-run, as validation does that", db(), db(image("db:2")), true, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, asked := asking(t)
+			w, dryRuns := newTestWebhook(t)
 			w.KeepTemplates = tt.keep
-			require.NoError(t, w.Default(requested(t, tt.old), tt.set))
-			require.Equal(t, tt.asked, *asked)
+			require.NoError(t, w.Default(requestContext(t, tt.old), tt.set))
+			require.Equal(t, tt.dryRuns, *dryRuns)
 			if tt.old != nil || tt.keep {
-				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "what did not change keeps its form")
+				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "unchanged fields stay as they are")
 			}
 		})
 	}
@@ -205,27 +205,27 @@ func TestDefaultKeepsTheFormOfAnOrphanedTemplate(t *testing.T) {
 	orphan, err := revision.New(revision.Spec{Owner: former, Kind: Kind(), Template: &former.Spec.Template, Labels: former.Spec.Template.Labels})
 	require.NoError(t, err)
 	orphan.Namespace, orphan.OwnerReferences = testkit.Namespace, nil
-	w, _ := asking(t, orphan)
+	w, _ := newTestWebhook(t, orphan)
 	set := db()
-	require.NoError(t, w.Default(requested(t, nil), set))
+	require.NoError(t, w.Default(requestContext(t, nil), set))
 	require.Empty(t, cmp.Diff(former.Spec.Template, set.Spec.Template))
 
 	owned := orphan.DeepCopy()
 	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(former, Kind())}
-	w, _ = asking(t, owned)
+	w, _ = newTestWebhook(t, owned)
 	set = db()
-	require.NoError(t, w.Default(requested(t, nil), set))
-	require.Equal(t, corev1.PullAlways, set.Spec.Template.Spec.Containers[0].ImagePullPolicy, "it is not of this set")
+	require.NoError(t, w.Default(requestContext(t, nil), set))
+	require.Equal(t, corev1.PullAlways, set.Spec.Template.Spec.Containers[0].ImagePullPolicy, "the revision belongs to another set")
 }
 
 func TestDefaultRefusesWhatTheSchemaWouldRefuseWithLessToSay(t *testing.T) {
 	t.Parallel()
-	w, _ := asking(t)
-	err := w.Default(requested(t, nil), db(reserving(1, "7")))
+	w, _ := newTestWebhook(t)
+	err := w.Default(requestContext(t, nil), db(reserving(1, "7")))
 	require.True(t, apierrors.IsInvalid(err))
 	require.ErrorContains(t, err, `spec.reserveOrdinals[1]: Invalid value: "7": must be a number such as 3, without quotes`)
-	require.NoError(t, w.Default(requested(t, db(reserving("7"))), db(reserving("7"), image("db:2"))), "what was stored before is not validated again")
-	require.ErrorContains(t, w.Default(requested(t, nil), db(image("bad"))), "spec.template.spec.containers[0].image")
+	require.NoError(t, w.Default(requestContext(t, db(reserving("7"))), db(reserving("7"), image("db:2"))), "stored values are not validated again")
+	require.ErrorContains(t, w.Default(requestContext(t, nil), db(image("bad"))), "spec.template.spec.containers[0].image")
 }
 
 func TestValidate(t *testing.T) {
@@ -276,29 +276,29 @@ func TestValidate(t *testing.T) {
 		{"a name with a dot is refused, as it is a host name", named("my.db"), `metadata.name: Invalid value: "my.db": it is part of the pods' host names`},
 		{
 			"a name that leaves no room for the ordinal is refused", named(strings.Repeat("x", 62)),
-			"characters, 63 are possible: use a shorter name",
+			"characters, but at most 63 are allowed: use a shorter name",
 		},
-		{"the longest ordinal counts", named(strings.Repeat("x", 61), scaled(11)), "-10 would have 64 characters, 63 are possible"},
-		{"so do reserved ordinals before it", named(strings.Repeat("x", 61), scaled(1), reserving("0-9")), "-10 would have 64 characters"},
-		{"with shorter ordinals it is fine", named(strings.Repeat("x", 61), scaled(10)), ""},
-		{"a range that runs backwards is refused", db(reserving("7-3")), `spec.reserveOrdinals[0]: Invalid value: "7-3": the range runs backwards: write "3-7"`},
-		{"a negative ordinal is refused", db(reserving(2, -4)), `spec.reserveOrdinals[1]: Invalid value: "-4": an ordinal is 0 or more`},
+		{"the longest ordinal counts for the length of the name", named(strings.Repeat("x", 61), scaled(11)), "-10 would have 64 characters, but at most 63 are allowed"},
+		{"reserved ordinals before the last count for the length of the name", named(strings.Repeat("x", 61), scaled(1), reserving("0-9")), "-10 would have 64 characters"},
+		{"the same name with shorter ordinals is fine", named(strings.Repeat("x", 61), scaled(10)), ""},
+		{"a reversed range is refused", db(reserving("7-3")), `spec.reserveOrdinals[0]: Invalid value: "7-3": the range runs backwards: write "3-7"`},
+		{"a negative ordinal is refused", db(reserving(2, -4)), `spec.reserveOrdinals[1]: Invalid value: "-4": an ordinal must be 0 or more`},
 		{"a range beyond the largest ordinal is refused", db(reserving("1-2147483648")), `Invalid value: "1-2147483648": ordinals end at 2147483647`},
 		{
 			"ordinals that overflow are refused", db(from(math.MaxInt32)),
-			"spec.reserveOrdinals: Invalid value: 2147483649: the last pod would have this ordinal, and ordinals end at 2147483647: lower replicas",
+			"spec.reserveOrdinals: Invalid value: 2147483649: the last pod would have this ordinal, but ordinals end at 2147483647: lower replicas",
 		},
-		{"also where reserved ordinals make them overflow", db(reserving("0-2147483646")), "spec.reserveOrdinals: Invalid value: 2147483649"},
+		{"ordinals that overflow because of reserved ones are refused", db(reserving("0-2147483646")), "spec.reserveOrdinals: Invalid value: 2147483649"},
 
 		{
-			"a Service that is no DNS label is refused, as no pod could be made", db(func(s *Spec) { s.ServiceName = "my.db" }),
+			"a Service name that is not a DNS label is refused, as no pod could be created", db(func(s *Spec) { s.ServiceName = "my.db" }),
 			`spec.serviceName: Invalid value: "my.db": it is the subdomain of the pods, and the name of a Service: `,
 		},
-		{"no Service is fine", db(func(s *Spec) { s.ServiceName = "" }), ""},
+		{"a set without a Service is fine", db(func(s *Spec) { s.ServiceName = "" }), ""},
 		{"an empty selector is refused", db(func(s *Spec) { s.Selector.MatchLabels = nil }), "spec.selector: Required value"},
 		{
-			"a selector that misses the template is refused", db(func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }),
-			`spec.template.metadata.labels: Invalid value: {"app":"db"}: the selector "app=web" does not match these labels`,
+			"a selector that doesn't match the template is refused", db(func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }),
+			`spec.template.metadata.labels: Invalid value: {"app":"db"}: the selector "app=web" doesn't match these labels`,
 		},
 		{
 			"another restart policy is refused", db(func(s *Spec) { s.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }),
@@ -306,15 +306,15 @@ func TestValidate(t *testing.T) {
 		},
 		{
 			"an active deadline is refused", db(func(s *Spec) { s.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](5) }),
-			"spec.template.spec.activeDeadlineSeconds: Forbidden: pods of a StatefulSet run without end: leave it out",
+			"spec.template.spec.activeDeadlineSeconds: Forbidden: pods of a StatefulSet run indefinitely: leave it out",
 		},
 		{"a template that the apiserver refuses is refused", db(image("bad")), "spec.template.spec.containers[0].image: Invalid value"},
 		{
 			"updates in place without the gate are refused", db(policy(appsv1beta1.PodInPlaceIfPossible)),
-			"spec.template.spec.readinessGates: Required value: podUpdatePolicy InPlaceIfPossible takes pods out of service by a gate: " +
+			"spec.template.spec.readinessGates: Required value: podUpdatePolicy InPlaceIfPossible takes pods out of service with a readiness gate: " +
 				"add {conditionType: InPlaceUpdateReady}",
 		},
-		{"and so with InPlaceOnly", db(policy(appsv1beta1.PodInPlaceOnly)), "spec.template.spec.readinessGates: Required value"},
+		{"InPlaceOnly without the gate is refused", db(policy(appsv1beta1.PodInPlaceOnly)), "spec.template.spec.readinessGates: Required value"},
 		{
 			"a weight for all pods is refused", db(parallel, weighing(metav1.LabelSelector{})),
 			at + `unorderedUpdate.priorityStrategy.weightPriority[0].matchSelector: Invalid value: "{}"`,
@@ -324,14 +324,14 @@ func TestValidate(t *testing.T) {
 			`spec.volumeClaimTemplates[0].metadata.name: Invalid value: ""`,
 		},
 		{
-			"two PVC templates of one name are refused", db(pvcs(pvc("data", "1Gi", ""), pvc("data", "2Gi", ""))),
+			"two PVC templates with the same name are refused", db(pvcs(pvc("data", "1Gi", ""), pvc("data", "2Gi", ""))),
 			`spec.volumeClaimTemplates[1].metadata.name: Invalid value: "data": is listed already`,
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := asking(t)
+			w, _ := newTestWebhook(t)
 			check := func(err error) {
 				if tt.want == "" {
 					require.NoError(t, err)
@@ -340,10 +340,10 @@ func TestValidate(t *testing.T) {
 				require.True(t, apierrors.IsInvalid(err), "%v", err)
 				require.ErrorContains(t, err, tt.want)
 			}
-			_, err := w.ValidateCreate(requested(t, nil), tt.set)
+			_, err := w.ValidateCreate(requestContext(t, nil), tt.set)
 			check(err)
 			old := db(func(s *Spec) { s.RevisionHistoryLimit = ptr.To[int32](3) })
-			_, err = w.ValidateUpdate(requested(t, old), old, tt.set)
+			_, err = w.ValidateUpdate(requestContext(t, old), old, tt.set)
 			check(err)
 		})
 	}
@@ -351,23 +351,23 @@ func TestValidate(t *testing.T) {
 
 func TestAFirstOrdinalWithoutItsGateIsRefused(t *testing.T) {
 	t.Parallel()
-	w, _ := asking(t)
+	w, _ := newTestWebhook(t)
 	w.Gates = Gates{}
 	from := func(n int32) *appsv1beta1.StatefulSet {
 		return db(func(s *Spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: n} })
 	}
 	const why = "spec.ordinals.start: Invalid value: 5: feature gate StatefulSetStartOrdinal is off"
-	_, err := w.ValidateCreate(requested(t, nil), from(5))
+	_, err := w.ValidateCreate(requestContext(t, nil), from(5))
 	require.ErrorContains(t, err, why)
-	_, err = w.ValidateUpdate(requested(t, db()), db(), from(5))
+	_, err = w.ValidateUpdate(requestContext(t, db()), db(), from(5))
 	require.ErrorContains(t, err, why)
-	_, err = w.ValidateCreate(requested(t, nil), from(0))
+	_, err = w.ValidateCreate(requestContext(t, nil), from(0))
 	require.NoError(t, err)
 
 	// A set that was stored before is kept, numbered from 0.
 	scaled := from(math.MaxInt32)
 	scaled.Spec.Replicas = new(int32(7))
-	warnings, err := w.ValidateUpdate(requested(t, from(math.MaxInt32)), from(math.MaxInt32), scaled)
+	warnings, err := w.ValidateUpdate(requestContext(t, from(math.MaxInt32)), from(math.MaxInt32), scaled)
 	require.NoError(t, err)
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], "pods would be numbered from 0")
@@ -409,26 +409,26 @@ func TestValidateUpdate(t *testing.T) {
 			want: "spec.template: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (container app: command changed)",
 		},
 		{
-			name: "a fault that was stored before may stay, with a warning", old: db(reserving("7-3")), set: db(reserving("7-3"), image("db:2")),
+			name: "a stored invalid value may stay, with a warning", old: db(reserving("7-3")), set: db(reserving("7-3"), image("db:2")),
 			warned: "the range runs backwards",
 		},
-		{name: "a fault may not be replaced by another", old: db(reserving("7-3")), set: db(reserving("8-3")), want: "the range runs backwards"},
-		{name: "with OnDelete, PVC templates may change as they like", old: db(pvcs(pvc("data", "2Gi", "slow"))), set: db(pvcs(pvc("logs", "1Gi", "")))},
+		{name: "a stored invalid value may not be replaced by another", old: db(reserving("7-3")), set: db(reserving("8-3")), want: "the range runs backwards"},
+		{name: "with OnDelete, any change of PVC templates is fine", old: db(pvcs(pvc("data", "2Gi", "slow"))), set: db(pvcs(pvc("logs", "1Gi", "")))},
 		{name: "a larger size is fine", old: data("1Gi", "fast"), set: data("2Gi", "fast")},
-		{name: "so may one that was stored without defaults", old: data("1Gi", "fast"), set: data("2Gi", "fast", completed)},
-		{name: "its limit may be set", old: data("1Gi", "fast"), set: data("1Gi", "fast", limited)},
+		{name: "a larger size of a template that was stored without defaults is fine", old: data("1Gi", "fast"), set: data("2Gi", "fast", completed)},
+		{name: "a new limit is fine", old: data("1Gi", "fast"), set: data("1Gi", "fast", limited)},
 		{name: "a larger size is fine in a class that does not exist", old: data("1Gi", "gone"), set: data("2Gi", "gone")},
 		{
-			name: "a smaller size is warned of", old: data("2Gi", "fast"), set: data("1Gi", "fast"),
-			warned: size + "PVCs can't shrink: those of 2Gi and more keep their size",
+			name: "a smaller size causes a warning", old: data("2Gi", "fast"), set: data("1Gi", "fast"),
+			warned: size + "PVCs can't shrink: PVCs of 2Gi and more keep their size",
 		},
 		{
-			name: "a storage class that does not allow resizing is refused", old: data("1Gi", "slow"), set: data("2Gi", "slow"),
-			want: size + `Invalid value: "2Gi": storage class slow does not allow resizing: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete`,
+			name: "a storage class that doesn't allow resizing is refused", old: data("1Gi", "slow"), set: data("2Gi", "slow"),
+			want: size + `Invalid value: "2Gi": storage class slow doesn't allow resizing: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete`,
 		},
 		{
 			name: "without a class the newest default class counts", old: data("1Gi", ""), set: data("2Gi", ""),
-			want: "storage class newest does not allow resizing",
+			want: "storage class newest doesn't allow resizing",
 		},
 		{
 			name: "#2343: a PVC template may not be added", old: data("1Gi", "fast"),
@@ -437,15 +437,15 @@ func TestValidateUpdate(t *testing.T) {
 				"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change",
 		},
 		{
-			name: "nor be renamed", old: data("1Gi", "fast"), set: db(resizing, pvcs(pvc("logs", "1Gi", "fast"))),
+			name: "a PVC template may not be renamed", old: data("1Gi", "fast"), set: db(resizing, pvcs(pvc("logs", "1Gi", "fast"))),
 			want: "can't be added, removed or renamed ([data], now [logs])",
 		},
 		{
-			name: "nor get another class", old: data("1Gi", "fast"), set: data("1Gi", "slow"),
+			name: "a PVC template may not get another class", old: data("1Gi", "fast"), set: data("1Gi", "slow"),
 			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of PVCs can be changed",
 		},
 		{
-			name: "nor change otherwise", old: data("1Gi", "fast"), set: data("2Gi", "fast", blocks),
+			name: "other fields of a PVC template may not change", old: data("1Gi", "fast"), set: data("2Gi", "fast", blocks),
 			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of PVCs can be changed",
 		},
 	}
@@ -457,9 +457,9 @@ func TestValidateUpdate(t *testing.T) {
 					Name: name, CreationTimestamp: metav1.Unix(created, 0), Annotations: map[string]string{defaultClass: isDefault},
 				}, AllowVolumeExpansion: grows}
 			}
-			w, _ := asking(t, class("fast", new(true), 9, "false"), class("slow", nil, 9, ""),
+			w, _ := newTestWebhook(t, class("fast", new(true), 9, "false"), class("slow", nil, 9, ""),
 				class("former", new(true), 1, "true"), class("newest", new(false), 5, "true"), class("older", new(true), 3, "true"))
-			warnings, err := w.ValidateUpdate(requested(t, tt.old), tt.old, tt.set)
+			warnings, err := w.ValidateUpdate(requestContext(t, tt.old), tt.old, tt.set)
 			if tt.want != "" {
 				require.True(t, apierrors.IsInvalid(err), "%v", err)
 				require.ErrorContains(t, err, tt.want)
@@ -494,16 +494,16 @@ func TestWarnings(t *testing.T) {
 				r.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To[int32](1)}
 			})), on(),
 			"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds " +
-				"(in v1alpha1 annotation apps.kruise.io/image-predownload-timeout-seconds): no image is pulled before an update, as feature gate PreDownloadImageForInPlaceUpdate is off",
+				"(in v1alpha1 annotation apps.kruise.io/image-predownload-timeout-seconds): no image will be pulled before an update because feature gate PreDownloadImageForInPlaceUpdate is off",
 		},
 		{
-			"an annotation for it", annotated, on(),
-			"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: no image is pulled before an update, as feature gate PreDownloadImageForInPlaceUpdate is off",
+			"a pre-download annotation", annotated, on(),
+			"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: no image will be pulled before an update because feature gate PreDownloadImageForInPlaceUpdate is off",
 		},
 		{"a partition of all pods holds an update on purpose", db(partition(3)), on(), ""},
 		{
 			"a partition beyond the replicas may be a mistake", db(partition(4)), on(),
-			"spec.updateStrategy.rollingUpdate.partition: 4 is above replicas (3): no pod is updated until it is below",
+			"spec.updateStrategy.rollingUpdate.partition: 4 is greater than replicas (3): no pod will be updated until it is lower",
 		},
 		{
 			"ordinals that overlap", db(reserving("2-5", 4)), on(),
@@ -524,32 +524,32 @@ func TestWarnings(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := asking(t)
+			w, _ := newTestWebhook(t)
 			w.Gates = tt.gates
-			said, err := w.ValidateCreate(requested(t, nil), tt.set)
+			warnings, err := w.ValidateCreate(requestContext(t, nil), tt.set)
 			require.NoError(t, err)
 			if tt.want == "" {
-				require.Empty(t, said)
+				require.Empty(t, warnings)
 				return
 			}
-			require.Equal(t, admission.Warnings{tt.want}, said)
+			require.Equal(t, admission.Warnings{tt.want}, warnings)
 			later := tt.set.DeepCopy()
 			later.Spec.RevisionHistoryLimit = ptr.To[int32](2)
-			said, err = w.ValidateUpdate(requested(t, tt.set), tt.set, later)
+			warnings, err = w.ValidateUpdate(requestContext(t, tt.set), tt.set, later)
 			require.NoError(t, err)
-			require.Empty(t, said, "an update does not repeat the warning")
+			require.Empty(t, warnings, "an update does not repeat the warning")
 		})
 	}
 }
 
 func TestAnnotationsAreWarnedOfInAnUpdateOfNothingElse(t *testing.T) {
 	t.Parallel()
-	w, _ := asking(t)
+	w, _ := newTestWebhook(t)
 	set := db()
 	set.Annotations = map[string]string{keys.ImagePreDownloadParallelism: "2"}
-	said, err := w.ValidateUpdate(requested(t, db()), db(), set)
+	warnings, err := w.ValidateUpdate(requestContext(t, db()), db(), set)
 	require.NoError(t, err)
-	require.Len(t, said, 1)
+	require.Len(t, warnings, 1)
 }
 
 func TestWarningsOfATemplateOfAnotherObject(t *testing.T) {
@@ -577,21 +577,21 @@ func TestValidateSpecChecksATemplateOfAnotherObject(t *testing.T) {
 
 func TestPVCTemplatesMayChangeWhereTheirResizeIsOff(t *testing.T) {
 	t.Parallel()
-	w, _ := asking(t)
+	w, _ := newTestWebhook(t)
 	w.Gates = Gates{}
 	old, set := db(resizing, pvcs(pvc("data", "2Gi", ""))), db(resizing, pvcs(pvc("logs", "1Gi", "")))
-	_, err := w.ValidateUpdate(requested(t, old), old, set)
+	_, err := w.ValidateUpdate(requestContext(t, old), old, set)
 	require.NoError(t, err, "the type has no effect without its gate")
 }
 
 func TestAnUpdateWithoutSpecChangesIsNotValidated(t *testing.T) {
 	t.Parallel()
-	w, asked := asking(t)
+	w, dryRuns := newTestWebhook(t)
 	wrong := db(reserving("7-3"))
-	said, err := w.ValidateUpdate(requested(t, wrong), wrong, wrong.DeepCopy())
+	warnings, err := w.ValidateUpdate(requestContext(t, wrong), wrong, wrong.DeepCopy())
 	require.NoError(t, err)
-	require.Empty(t, said)
-	require.Zero(t, *asked)
+	require.Empty(t, warnings)
+	require.Zero(t, *dryRuns)
 	_, err = w.ValidateDelete(t.Context(), wrong)
 	require.NoError(t, err)
 }

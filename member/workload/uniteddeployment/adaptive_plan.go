@@ -14,9 +14,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/spread"
+	"github.com/flotilla-io/flotilla/pkg/plan/spread"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // With the schedule strategy Adaptive, replicas stay where they are. Only those whose pods can't be scheduled leave a subset.
@@ -84,7 +84,7 @@ func roomOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, pods []*c
 		case !due.After(now):
 			overdue++
 		default:
-			r.recheck = report.Sooner(r.recheck, due.Sub(now))
+			r.recheck = timing.Sooner(r.recheck, due.Sub(now))
 		}
 	}
 	turn := func(status corev1.ConditionStatus, reason, message string) {
@@ -96,14 +96,14 @@ func roomOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, pods []*c
 	}
 	switch {
 	case !shut && overdue > 0:
-		turn(corev1.ConditionFalse, reasonReschedule, fmt.Sprintf("%d pods could not be scheduled within %s", overdue, critical))
+		turn(corev1.ConditionFalse, reasonReschedule, fmt.Sprintf("%d pod(s) could not be scheduled within %s", overdue, critical))
 	case !shut || overdue > 0 || r.reserved.count > 0: // Waiting pods may leave as soon as another subset has room.
 	default:
 		end := r.condition.LastTransitionTime.Add(duration)
 		if end.After(now) {
-			r.recheck = report.Sooner(r.recheck, end.Sub(now))
+			r.recheck = timing.Sooner(r.recheck, end.Sub(now))
 		} else {
-			turn(corev1.ConditionTrue, reasonRecover, fmt.Sprintf("no pod has been waiting for a node, %s after one was", duration))
+			turn(corev1.ConditionTrue, reasonRecover, fmt.Sprintf("no pod is waiting for a node, %s after the subset was closed", duration))
 		}
 	}
 	return r
@@ -159,11 +159,11 @@ func rejected(pod *corev1.Pod) (since time.Time, ok bool) {
 // movable returns how many replicas of a workload may move elsewhere without deleting a pod that has a node. It relies on what the workload's
 // controller deletes first: a pod without a node or, for StatefulSets, the pod with the highest ordinal.
 func (c *child) movable(pods []*corev1.Pod) int {
-	if !c.seen() {
+	if !c.specObserved() {
 		return 0 // The pods are about to change.
 	}
 	var all []*corev1.Pod
-	placed, waits := 0, 0
+	placed, waiting := 0, 0
 	for _, pod := range pods {
 		if !podpatch.Active(pod) {
 			continue
@@ -172,23 +172,23 @@ func (c *child) movable(pods []*corev1.Pod) int {
 		if pod.Spec.NodeName != "" {
 			placed++
 		} else if _, ok := rejected(pod); ok {
-			waits++
+			waiting++
 		}
 	}
 	switch {
 	case c.ordinals():
-		waits = waitingLast(all)
+		waiting = waitingLast(all)
 	case c.updated > 0 && c.updated < c.pods:
 		return 0 // With pods at two revisions, the revision also affects which pod is deleted.
 	}
-	if waits == 0 {
+	if waiting == 0 {
 		return 0
 	}
-	waits -= max(len(all)-c.replicas, 0) // These are surplus.
+	waiting -= max(len(all)-c.replicas, 0) // These are surplus.
 	if int(c.pods) == len(all) {
-		waits += max(c.replicas-len(all), 0) // The controller creates no more while these wait.
+		waiting += max(c.replicas-len(all), 0) // The controller creates no more while these wait.
 	}
-	return max(min(waits, c.replicas-placed), 0)
+	return max(min(waiting, c.replicas-placed), 0)
 }
 
 // ordinals reports whether the pods of a workload have ordinals.
@@ -223,10 +223,10 @@ func adapt(total int, subsets []spread.Subset, rooms []room) (d spread.Division,
 	for i := range subsets {
 		subsets[i].Current -= rooms[i].reserved.held
 	}
-	kept = keep(total, subsets, rooms)
+	kept = keptReserved(total, subsets, rooms)
 	wait := 0
 	for i, n := range kept {
-		subsets[i].Max = below(subsets[i].Max, total, n)
+		subsets[i].Max = maxWithoutReserved(subsets[i].Max, total, n)
 		wait += n
 	}
 	d = divideHeld(total, hold(total, subsets, rooms), rooms, wait)

@@ -15,21 +15,21 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/spread"
+	"github.com/flotilla-io/flotilla/pkg/plan/spread"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-func adapts(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
+func withAdaptive(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
 	ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
 	return ud
 }
 
 func reserve(ud *appsv1beta1.UnitedDeployment) {
-	adapts(ud).Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{ReserveUnschedulablePods: true}
+	withAdaptive(ud).Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{ReserveUnschedulablePods: true}
 }
 
-// shut stores that subset a has been closed since then.
-func shut(ud *appsv1beta1.UnitedDeployment, since time.Time) {
+// storeClosed stores that subset a has been closed since then.
+func storeClosed(ud *appsv1beta1.UnitedDeployment, since time.Time) {
 	ud.Status.SubsetStatuses = append(ud.Status.SubsetStatuses, appsv1beta1.SubsetStatus{
 		Name: "a", Conditions: []appsv1beta1.SubsetCondition{{
 			Type: appsv1beta1.SubsetSchedulable, Status: corev1.ConditionFalse, Reason: reasonReschedule, Message: "stored",
@@ -53,7 +53,7 @@ func placedPod(name string) *corev1.Pod { return testkit.Pod(name).Node("node-1"
 // adaptiveOf returns a complete object with Adaptive. waiting pods of its first subset have been rejected since then.
 func adaptiveOf(t *testing.T, ud *appsv1beta1.UnitedDeployment, waiting int, since time.Time) observed {
 	t.Helper()
-	o := observedOf(t, adapts(ud))
+	o := observedOf(t, withAdaptive(ud))
 	o.pods = map[types.UID][]*corev1.Pod{}
 	for i := range o.children {
 		c := &o.children[i]
@@ -81,33 +81,33 @@ func TestAdapt(t *testing.T) {
 	}{
 		{"nothing changes", 10, []int{1, 7, 2}, nil, []int{1, 7, 2}},
 		{"a scale out fills the first that has room", 12, []int{1, 7, 2}, nil, []int{3, 7, 2}},
-		{"and then the next", 20, []int{1, 7, 2}, nil, []int{4, 14, 2}},
+		{"a scale out fills the next once the first is full", 20, []int{1, 7, 2}, nil, []int{4, 14, 2}},
 		{"a scale in removes from the last", 9, []int{1, 7, 2}, nil, []int{1, 7, 1}},
-		{"and goes on upwards", 3, []int{1, 7, 2}, nil, []int{1, 2, 0}},
+		{"a scale in continues with the subset before", 3, []int{1, 7, 2}, nil, []int{1, 2, 0}},
 		{"a new object is filled in the order of its subsets", 10, []int{0, 0, 0}, nil, []int{4, 6, 0}},
 		{"a lower maximum is kept", 10, []int{6, 2, 2}, nil, []int{4, 4, 2}},
-		{"so is a higher minimum", 10, []int{4, 0, 6}, nil, []int{4, 1, 5}},
+		{"a higher minimum is kept", 10, []int{4, 0, 6}, nil, []int{4, 1, 5}},
 		{"a closed subset whose pods run keeps them", 10, []int{1, 7, 2}, []room{{closed: true}, {}, {}}, []int{1, 7, 2}},
-		{"and gets no more", 13, []int{1, 7, 2}, []room{{closed: true}, {}, {}}, []int{1, 10, 2}},
-		{"what waits leaves to the next", 10, []int{4, 6, 0}, []room{{}, {closed: true, waiting: 5}, {}}, []int{4, 1, 5}},
-		{"or to one that comes before", 10, []int{2, 6, 2}, []room{{}, {closed: true, waiting: 5}, {}}, []int{4, 1, 5}},
-		{"a minimum does not keep what waits", 10, []int{4, 1, 5}, []room{{}, {closed: true, waiting: 1}, {}}, []int{4, 0, 6}},
-		{"nor does it fill a closed subset", 10, []int{4, 0, 6}, []room{{}, {closed: true}, {}}, []int{4, 0, 6}},
-		{"a scale in removes what waits first", 7, []int{4, 6, 0}, []room{{}, {closed: true, waiting: 5}, {}}, []int{4, 1, 2}},
+		{"a closed subset gets no more replicas", 13, []int{1, 7, 2}, []room{{closed: true}, {}, {}}, []int{1, 10, 2}},
+		{"waiting replicas move to the next subset", 10, []int{4, 6, 0}, []room{{}, {closed: true, waiting: 5}, {}}, []int{4, 1, 5}},
+		{"waiting replicas move to an earlier subset", 10, []int{2, 6, 2}, []room{{}, {closed: true, waiting: 5}, {}}, []int{4, 1, 5}},
+		{"a minimum does not keep waiting replicas", 10, []int{4, 1, 5}, []room{{}, {closed: true, waiting: 1}, {}}, []int{4, 0, 6}},
+		{"a minimum does not fill a closed subset", 10, []int{4, 0, 6}, []room{{}, {closed: true}, {}}, []int{4, 0, 6}},
+		{"a scale in removes waiting replicas first", 7, []int{4, 6, 0}, []room{{}, {closed: true, waiting: 5}, {}}, []int{4, 1, 2}},
 		{
-			"what no subset may take stays where it waits", 10,
+			"waiting replicas that no other subset may take stay", 10,
 			[]int{4, 4, 2},
 			[]room{{closed: true, waiting: 1}, {closed: true, waiting: 2}, {closed: true, waiting: 2}},
 			[]int{4, 4, 2},
 		},
 		{
-			"except what an open subset may take", 10,
+			"waiting replicas move as far as an open subset may take them", 10,
 			[]int{2, 6, 2},
 			[]room{{}, {closed: true, waiting: 3}, {closed: true}},
 			[]int{4, 4, 2},
 		},
 		{
-			"more replicas than all may take wait too", 12,
+			"new replicas that no open subset may take wait too", 12,
 			[]int{4, 4, 2},
 			[]room{{closed: true, waiting: 1}, {closed: true, waiting: 2}, {closed: true, waiting: 2}},
 			[]int{4, 6, 2},
@@ -134,7 +134,7 @@ func TestAdapt(t *testing.T) {
 				rooms[i].waiting = max(rooms[i].waiting-(tt.current[i]-d.Targets[i]), 0)
 			}
 			d, _ = adapt(tt.total, subsets, rooms)
-			require.Equal(t, tt.want, d.Targets, "it is stable")
+			require.Equal(t, tt.want, d.Targets, "the division is stable")
 		})
 	}
 }
@@ -183,22 +183,22 @@ func TestMovable(t *testing.T) {
 		counts counts
 		want   int
 	}{
-		{"pods that wait", child{kind: cs, replicas: 4}, "PPww", counts{pods: 4, updated: 4}, 2},
-		{"of a Deployment", child{kind: ds, replicas: 4}, "PPww", counts{pods: 4, updated: 4}, 2},
-		{"none waits", child{kind: cs, replicas: 4}, "PPng", counts{pods: 4, updated: 4}, 0},
-		{"surplus pods leave anyway", child{kind: cs, replicas: 3}, "PPww", counts{pods: 4, updated: 4}, 1},
-		{"no more than have no node", child{kind: cs, replicas: 2}, "PPww", counts{pods: 4, updated: 4}, 0},
-		{"terminating ones count no more", child{kind: cs, replicas: 2}, "PPt", counts{pods: 2, updated: 2}, 0},
-		{"those behind a pod that waits", child{kind: cs, replicas: 5}, "Pw", counts{pods: 2, updated: 2}, 4},
-		{"unless the cache lags", child{kind: cs, replicas: 5}, "Pw", counts{pods: 4, updated: 4}, 1},
+		{"waiting pods of a CloneSet", child{kind: cs, replicas: 4}, "PPww", counts{pods: 4, updated: 4}, 2},
+		{"waiting pods of a Deployment", child{kind: ds, replicas: 4}, "PPww", counts{pods: 4, updated: 4}, 2},
+		{"no waiting pods", child{kind: cs, replicas: 4}, "PPng", counts{pods: 4, updated: 4}, 0},
+		{"surplus pods are deleted anyway", child{kind: cs, replicas: 3}, "PPww", counts{pods: 4, updated: 4}, 1},
+		{"at most as many as have no node", child{kind: cs, replicas: 2}, "PPww", counts{pods: 4, updated: 4}, 0},
+		{"terminating pods don't count", child{kind: cs, replicas: 2}, "PPt", counts{pods: 2, updated: 2}, 0},
+		{"replicas without a pod behind a waiting pod", child{kind: cs, replicas: 5}, "Pw", counts{pods: 2, updated: 2}, 4},
+		{"replicas without a pod while the cache lags", child{kind: cs, replicas: 5}, "Pw", counts{pods: 4, updated: 4}, 1},
 		{"pods of two revisions", child{kind: cs, replicas: 4}, "PPPw", counts{pods: 4, updated: 1}, 0},
 		{"pods of the old revision only", child{kind: cs, replicas: 4}, "PPPw", counts{pods: 4}, 1},
-		{"a controller that has not seen its spec", child{kind: cs, replicas: 4, observed: -1}, "PPww", counts{pods: 4, updated: 4}, 0},
-		{"the highest ordinals", child{kind: ns, replicas: 4}, "PPww", counts{pods: 4, updated: 4}, 2},
-		{"not one below a pod with a node", child{kind: as, replicas: 4}, "wPPw", counts{pods: 4, updated: 4}, 1},
-		{"not one below a pod with a node, alone", child{kind: ns, replicas: 3}, "PwP", counts{pods: 3, updated: 3}, 0},
-		{"those that an ordered StatefulSet has not created", child{kind: ns, replicas: 5}, "Pw", counts{pods: 2, updated: 2}, 4},
-		{"of StatefulSets also during an update", child{kind: ns, replicas: 3}, "PPw", counts{pods: 3, updated: 1}, 1},
+		{"the controller has not observed the spec", child{kind: cs, replicas: 4, observed: -1}, "PPww", counts{pods: 4, updated: 4}, 0},
+		{"waiting pods of the highest ordinals", child{kind: ns, replicas: 4}, "PPww", counts{pods: 4, updated: 4}, 2},
+		{"no waiting pod below a pod with a node", child{kind: as, replicas: 4}, "wPPw", counts{pods: 4, updated: 4}, 1},
+		{"a waiting pod below a pod with a node", child{kind: ns, replicas: 3}, "PwP", counts{pods: 3, updated: 3}, 0},
+		{"replicas that an ordered StatefulSet has not created", child{kind: ns, replicas: 5}, "Pw", counts{pods: 2, updated: 2}, 4},
+		{"waiting pods of a StatefulSet during an update", child{kind: ns, replicas: 3}, "PPw", counts{pods: 3, updated: 1}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -213,11 +213,11 @@ func TestRoomOpensAndCloses(t *testing.T) {
 	t.Parallel()
 	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 	open := func(ud *appsv1beta1.UnitedDeployment) {
-		shut(ud, ago(1000))
+		storeClosed(ud, ago(1000))
 		ud.Status.SubsetStatuses[0].Conditions[0].Status = corev1.ConditionTrue
 	}
 	closed := func(seconds int) func(*appsv1beta1.UnitedDeployment) {
-		return func(ud *appsv1beta1.UnitedDeployment) { shut(ud, ago(seconds)) }
+		return func(ud *appsv1beta1.UnitedDeployment) { storeClosed(ud, ago(seconds)) }
 	}
 	tuned := func(ud *appsv1beta1.UnitedDeployment) {
 		ud.Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{
@@ -233,19 +233,19 @@ func TestRoomOpensAndCloses(t *testing.T) {
 		recheck int
 	}{
 		{name: "a subset without waiting pods has no condition"},
-		{name: "one that waits is looked at when its time is over", waits: []int{5, 12}, recheck: 18},
-		{name: "after that the subset closes", waits: []int{5, 30}, status: corev1.ConditionFalse, turned: true, recheck: 25},
-		{name: "the time can be set", change: []func(*appsv1beta1.UnitedDeployment){tuned}, waits: []int{10}, status: corev1.ConditionFalse, turned: true},
-		{name: "one that was closed before closes again", change: []func(*appsv1beta1.UnitedDeployment){open}, waits: []int{31}, status: corev1.ConditionFalse, turned: true},
-		{name: "an open one stays open", change: []func(*appsv1beta1.UnitedDeployment){open}, status: corev1.ConditionTrue},
-		{name: "a closed one is looked at when it opens", change: []func(*appsv1beta1.UnitedDeployment){closed(100)}, status: corev1.ConditionFalse, recheck: 200},
-		{name: "and opens", change: []func(*appsv1beta1.UnitedDeployment){closed(300)}, status: corev1.ConditionTrue, turned: true},
-		{name: "after a time that can be set", change: []func(*appsv1beta1.UnitedDeployment){closed(60), tuned}, status: corev1.ConditionTrue, turned: true},
-		{name: "but not while pods wait in it", change: []func(*appsv1beta1.UnitedDeployment){closed(900)}, waits: []int{500}, status: corev1.ConditionFalse},
+		{name: "a subset with waiting pods is rechecked after the duration", waits: []int{5, 12}, recheck: 18},
+		{name: "a subset closes after the duration", waits: []int{5, 30}, status: corev1.ConditionFalse, turned: true, recheck: 25},
+		{name: "the duration until a subset closes can be set", change: []func(*appsv1beta1.UnitedDeployment){tuned}, waits: []int{10}, status: corev1.ConditionFalse, turned: true},
+		{name: "a subset that was closed before closes again", change: []func(*appsv1beta1.UnitedDeployment){open}, waits: []int{31}, status: corev1.ConditionFalse, turned: true},
+		{name: "an open subset stays open", change: []func(*appsv1beta1.UnitedDeployment){open}, status: corev1.ConditionTrue},
+		{name: "a closed subset is rechecked when it is to open", change: []func(*appsv1beta1.UnitedDeployment){closed(100)}, status: corev1.ConditionFalse, recheck: 200},
+		{name: "a closed subset opens after the duration", change: []func(*appsv1beta1.UnitedDeployment){closed(300)}, status: corev1.ConditionTrue, turned: true},
+		{name: "the duration until a subset opens can be set", change: []func(*appsv1beta1.UnitedDeployment){closed(60), tuned}, status: corev1.ConditionTrue, turned: true},
+		{name: "a closed subset stays closed while pods wait in it", change: []func(*appsv1beta1.UnitedDeployment){closed(900)}, waits: []int{500}, status: corev1.ConditionFalse},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ud := adapts(web("a"))
+			ud := withAdaptive(web("a"))
 			for _, c := range tt.change {
 				c(ud)
 			}
@@ -274,7 +274,7 @@ func TestRoomOpensAndCloses(t *testing.T) {
 func TestWithFixedNoSubsetHasACondition(t *testing.T) {
 	t.Parallel()
 	o := observedOf(t, web("a"))
-	shut(o.ud, now)
+	storeClosed(o.ud, now)
 	p, d := reconcileStatus(o)
 	s, _ := status(o, p, d, now)
 	require.Empty(t, s.SubsetStatuses[0].Conditions)
@@ -289,20 +289,20 @@ func TestASubsetThatClosesIsStoredAtOnceAndReported(t *testing.T) {
 	s, events := status(o, p, d, now)
 	require.Equal(t, []appsv1beta1.SubsetCondition{{
 		Type: appsv1beta1.SubsetSchedulable, Status: corev1.ConditionFalse, Reason: "reschedule",
-		Message: "4 pods could not be scheduled within 30s", LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+		Message: "4 pod(s) could not be scheduled within 30s", LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 	}}, s.SubsetStatuses[0].Conditions)
 	require.Empty(t, s.SubsetStatuses[1].Conditions)
 	require.Len(t, events, 1)
 	require.Equal(t, ReasonSubsetUnschedulable, events[0].Reason)
 	s.AvailableReplicas--
 	require.False(t, mayWait(o.ud.Status, s, p))
-	require.Equal(t, int32(10), p.subsets[0].replicas, "it keeps its replicas until that is stored")
+	require.Equal(t, int32(10), p.subsets[0].replicas, "the subset keeps its replicas until the condition is stored")
 }
 
 func TestNoReplicaLeavesWithAPodThatHasGotANode(t *testing.T) {
 	t.Parallel()
 	o := adaptiveOf(t, web("a", "b"), 4, now.Add(-31*time.Second))
-	shut(o.ud, now)
+	storeClosed(o.ud, now)
 	a, b := o.children[0], o.children[1]
 	live := func(waiting int) (*Reconciler, applied) {
 		var known []client.Object
@@ -312,14 +312,14 @@ func TestNoReplicaLeavesWithAPodThatHasGotANode(t *testing.T) {
 		}
 		known = append(known, o.history[0].DeepCopy())
 		for i, pod := range o.pods[a.GetUID()] {
-			is := pod.DeepCopy()
+			scheduled := pod.DeepCopy()
 			if _, waits := rejected(pod); waits && i < len(o.pods[a.GetUID()])-waiting {
-				is.Spec.NodeName = "node-1"
+				scheduled.Spec.NodeName = "node-1"
 			}
-			known = append(known, is)
+			known = append(known, scheduled)
 		}
 		r, _ := reconciler(t, func(client.Object) error { return nil }, known...)
-		return r, r.apply(t.Context(), o, plan(o, now))
+		return r, r.apply(t.Context(), o, plan(o, now), now)
 	}
 	replicas := func(r *Reconciler, c child) int32 {
 		set := &appsv1beta1.CloneSet{}
@@ -330,7 +330,7 @@ func TestNoReplicaLeavesWithAPodThatHasGotANode(t *testing.T) {
 	r, d := live(3)
 	require.NoError(t, d.err())
 	require.True(t, d.late, "the watch event of the pod starts the next reconcile")
-	require.Equal(t, int32(10), replicas(r, a), "the cache shows 4 that wait, the apiserver 3")
+	require.Equal(t, int32(10), replicas(r, a), "the cache has 4 waiting pods, the apiserver 3")
 	require.Zero(t, replicas(r, b))
 
 	r, d = live(4)
@@ -362,12 +362,12 @@ func TestPodEventsOfAdaptiveObjects(t *testing.T) {
 	terminating.DeletionTimestamp = &metav1.Time{Time: start}
 	require.True(t, placementChanged(pod, terminating))
 
-	own, fixed, federated := adapts(web("a")), web("a"), adapts(web("a"))
+	own, fixed, federated := withAdaptive(web("a")), web("a"), withAdaptive(web("a"))
 	fixed.Name, federated.Name = "fixed", "federated"
 	federated.Spec.Topology.Subsets[0].Cluster = "east"
 	r, _ := reconciler(t, func(client.Object) error { return nil }, own, fixed, federated)
 	pod.Namespace, pod.Labels = own.Namespace, map[string]string{"app": "web"}
-	require.Empty(t, r.forPod(t.Context(), pod), "it is of no subset")
+	require.Empty(t, r.forPod(t.Context(), pod), "the pod belongs to no subset")
 	pod.Labels[keys.SubsetName] = "a"
 	requests := r.forPod(t.Context(), pod)
 	require.Len(t, requests, 1)

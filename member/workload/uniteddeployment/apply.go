@@ -15,8 +15,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
 // fieldOwner is the name under which workloads are written.
@@ -48,11 +48,11 @@ func (a applied) err() error {
 	return errors.Join(a.revision, a.duplicates, a.remove, a.write, a.rest, a.reserve)
 }
 
-// any joins all errors.
-func (a applied) any() error { return errors.Join(a.err(), a.render) }
+// joinAll joins all errors.
+func (a applied) joinAll() error { return errors.Join(a.err(), a.render) }
 
 // apply applies the plan. It is idempotent, so it may be repeated after a crash or a conflict.
-func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.Time) applied {
 	a := applied{children: map[string]child{}}
 	for i := range p.subsets {
 		if t := &p.subsets[i]; t.child != nil {
@@ -66,7 +66,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 		return a
 	}
 	r.remove(ctx, o, p, &a)
-	if a.reserve = r.reserve(ctx, p, &a); !r.confirm(ctx, o, p, &a) {
+	if a.reserve = r.reserve(ctx, p, &a); !r.confirm(ctx, o, p, now, &a) {
 		return a
 	}
 	for _, creations := range []bool{false, true} { // Updates come first: they may free resources for new workloads.
@@ -132,34 +132,34 @@ func (r *Reconciler) delete(ctx context.Context, owner types.UID, o client.Objec
 }
 
 // write creates or updates the workloads of subsets, one after another. A workload that the apiserver finds invalid does not stop the others;
-// any other error does, because they would fail too. The result says whether to continue.
+// joinAll other error does, because they would fail too. The result says whether to continue.
 func (r *Reconciler) write(ctx context.Context, o observed, p planned, creations bool, a *applied) bool {
 	for i := range p.subsets {
 		t := &p.subsets[i]
 		if creations == (t.child != nil) {
 			continue
 		}
-		is, err := r.writeOne(ctx, o, t)
+		live, err := r.writeOne(ctx, o, t)
 		switch {
 		case t.fault != nil:
 			a.render = errors.Join(a.render, t.fault)
-		case quiet(err):
+		case isExpected(err):
 			a.late = true
 		case err != nil:
 			a.write = errors.Join(a.write, fmt.Errorf("%s of subset %s: %w", t.kind.Kind, t.name, err))
 			if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
 				return false
 			}
-		case is != nil:
-			a.children[t.name] = t.kind.viewOf(is)
-			ctrl.LoggerFrom(ctx).Info("Wrote workload", "kind", t.kind.Kind, "name", is.GetName(), "reason", t.reason, "want", t.why)
+		case live != nil:
+			a.children[t.name] = t.kind.viewOf(live)
+			ctrl.LoggerFrom(ctx).Info("Wrote workload", "kind", t.kind.Kind, "name", live.GetName(), "reason", t.reason, "want", t.why)
 			if creations {
-				a.created = append(a.created, is.GetName())
+				a.created = append(a.created, live.GetName())
 			} else {
-				a.updated = append(a.updated, is.GetName())
+				a.updated = append(a.updated, live.GetName())
 			}
 		case t.reason != "":
-			ctrl.LoggerFrom(ctx).V(1).Info("Subset waits", "reason", t.reason, "want", t.why)
+			ctrl.LoggerFrom(ctx).V(1).Info("Subset is waiting", "reason", t.reason, "want", t.why)
 		}
 	}
 	return true
@@ -192,9 +192,9 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 // confirm asks the apiserver whether the pods of replicas that leave a subset still wait for a node, because a stale cache must not take away
 // a running pod. If they don't, nothing is written, not even in the subsets the replicas would go to. A pod that no longer waits has a watch
 // event, which triggers the next reconcile.
-func (r *Reconciler) confirm(ctx context.Context, o observed, p planned, a *applied) bool {
+func (r *Reconciler) confirm(ctx context.Context, o observed, p planned, now time.Time, a *applied) bool {
 	if reserving(o.ud) {
-		same, err := r.same(ctx, o, p)
+		same, err := r.confirmUnchanged(ctx, o, p, now)
 		a.write, a.unsure = err, !same
 		a.late = a.late || a.unsure
 		return same
@@ -217,23 +217,23 @@ func (r *Reconciler) confirm(ctx context.Context, o observed, p planned, a *appl
 	return true
 }
 
-// same asks the apiserver whether it would yield the same plan, if the plan takes replicas from a subset. A pod that runs in place of a
+// confirmUnchanged asks the apiserver whether it would yield the same plan, if the plan takes replicas from a subset. A pod that runs in place of a
 // reserved one is removed only if the reserved pod runs.
-func (r *Reconciler) same(ctx context.Context, o observed, p planned) (bool, error) {
+func (r *Reconciler) confirmUnchanged(ctx context.Context, o observed, p planned, now time.Time) (bool, error) {
 	if !slices.ContainsFunc(p.subsets, func(t target) bool { return t.child != nil && int(t.replicas) < t.child.replicas }) {
 		return true, nil
 	}
-	is := &appsv1beta1.UnitedDeployment{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.ud), is); err != nil {
+	live := &appsv1beta1.UnitedDeployment{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.ud), live); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	if is.UID != o.ud.UID || is.ResourceVersion != o.ud.ResourceVersion {
+	if live.UID != o.ud.UID || live.ResourceVersion != o.ud.ResourceVersion {
 		return false, nil
 	}
 	if err := o.readPods(ctx, r.Live, true); err != nil {
 		return false, err
 	}
-	return slices.Equal(plan(o, r.Clock.Now()).division.Targets, p.division.Targets), nil
+	return slices.Equal(plan(o, now).division.Targets, p.division.Targets), nil
 }
 
 // labelRetry is how soon a label write is retried after a conflict. By then the cache should show the pod's new version.
@@ -250,7 +250,7 @@ func (r *Reconciler) reserve(ctx context.Context, p planned, a *applied) error {
 		}{{"true", reserved.mark}, {"false", reserved.release}} {
 			for _, pod := range l.pods {
 				switch err := r.label(ctx, pod, l.value); {
-				case quiet(err):
+				case isExpected(err):
 					a.late, a.retry = true, labelRetry
 				case err != nil:
 					return fmt.Errorf("label pod %s: %w", pod.Name, err)
@@ -272,7 +272,7 @@ func (r *Reconciler) label(ctx context.Context, pod *corev1.Pod, value string) e
 	return r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(patch.Type, patch.Data), fieldOwner)
 }
 
-// quiet reports whether an error is expected: the workload has changed or is gone, or its namespace is terminating.
-func quiet(err error) bool {
+// isExpected reports whether an error is expected: the workload has changed or is gone, or its namespace is terminating.
+func isExpected(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

@@ -23,7 +23,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
 )
 
 // reconciler returns a Reconciler with a fake client that has some objects, checks preconditions of deletions and answers creations with fail.
@@ -33,11 +34,11 @@ func reconciler(t *testing.T, fail func(client.Object) error, known ...client.Ob
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
-	var asked []string
+	var attempted []string
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(known...).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			if subset := o.GetLabels()[keys.SubsetName]; subset != "" {
-				asked = append(asked, subset)
+				attempted = append(attempted, subset)
 			}
 			if err := fail(o); err != nil {
 				return err
@@ -46,19 +47,19 @@ func reconciler(t *testing.T, fail func(client.Object) error, known ...client.Ob
 			return c.Create(ctx, o, opts...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			is := o.DeepCopyObject().(client.Object)
-			if err := c.Get(ctx, client.ObjectKeyFromObject(o), is); err != nil {
+			live := o.DeepCopyObject().(client.Object)
+			if err := c.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
 				return err
 			}
-			asked := (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions
-			if asked != nil && asked.UID != nil && *asked.UID != is.GetUID() {
+			preconditions := (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions
+			if preconditions != nil && preconditions.UID != nil && *preconditions.UID != live.GetUID() {
 				return apierrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("another UID"))
 			}
 			return c.Delete(ctx, o)
 		},
 	})
 	clock := clocktesting.NewFakePassiveClock(now)
-	return &Reconciler{Client: c, Live: c, Clock: clock, Expect: expect.New("test", clock, 0)}, &asked
+	return &Reconciler{Controller: &control.Controller{Client: c, Live: c, Clock: clock, Expect: expect.New("test", clock, 0)}}, &attempted
 }
 
 func TestApplyGoesOnWhereItHelps(t *testing.T) {
@@ -80,15 +81,15 @@ func TestApplyGoesOnWhereItHelps(t *testing.T) {
 			"CloneSet of subset b: create: ", false,
 		},
 		{
-			"nor does one that a quota forbids", apierrors.NewForbidden(workloads, "x", errors.New("quota")),
+			"a workload that exceeds a quota does not stop the others", apierrors.NewForbidden(workloads, "x", errors.New("quota")),
 			[]string{"a", "b", "c"},
 			[]string{"a", "c"},
 			"quota", false,
 		},
-		{"an apiserver that does not answer stops all", errors.New("connection refused"), []string{"a", "b"}, []string{"a"}, "connection refused", false},
-		{"a conflict is no failure", apierrors.NewConflict(workloads, "x", errors.New("newer")), []string{"a", "b", "c"}, []string{"a", "c"}, "", true},
+		{"an unreachable apiserver stops all writes", errors.New("connection refused"), []string{"a", "b"}, []string{"a"}, "connection refused", false},
+		{"a conflict is not a failure", apierrors.NewConflict(workloads, "x", errors.New("newer")), []string{"a", "b", "c"}, []string{"a", "c"}, "", true},
 		{
-			"nor is a terminating namespace",
+			"a terminating namespace is not a failure",
 			&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{
 				Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}},
 			}}},
@@ -107,8 +108,8 @@ func TestApplyGoesOnWhereItHelps(t *testing.T) {
 				return nil
 			})
 			o := observed{ud: web("a", "b", "c")}
-			o.renew(t)
-			d := r.apply(t.Context(), o, plan(o, now))
+			o.refreshRevision(t)
+			d := r.apply(t.Context(), o, plan(o, now), now)
 			require.Equal(t, tt.asked, *asked)
 			made := make([]string, 0, len(d.children))
 			for name := range d.children {
@@ -140,18 +141,18 @@ func TestApplyToARevisionThatIsTaken(t *testing.T) {
 		return r
 	}
 	o := observed{ud: web("a")}
-	o.renew(t)
+	o.refreshRevision(t)
 
 	r, asked := reconciler(t, func(client.Object) error { return nil }, taken(o, `{"other":true}`))
-	d := r.apply(t.Context(), o, plan(o, now))
+	d := r.apply(t.Context(), o, plan(o, now), now)
 	require.True(t, d.collided, "another template has the same hash")
 	require.NoError(t, d.err())
 	require.Empty(t, *asked)
 
 	r, asked = reconciler(t, func(client.Object) error { return nil }, taken(o, ""))
-	d = r.apply(t.Context(), o, plan(o, now))
-	require.False(t, d.collided, "another hash would differ from that in other clusters")
-	require.ErrorContains(t, d.revision, "one of a former object is still there")
+	d = r.apply(t.Context(), o, plan(o, now), now)
+	require.False(t, d.collided, "another hash would differ from the one in other clusters")
+	require.ErrorContains(t, d.revision, "a revision of a previous object still exists")
 	require.Empty(t, *asked)
 }
 

@@ -14,8 +14,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // workload is the object of a subset, of any kind, and workloads is a list of them. They replace client.Object and client.ObjectList, whose
@@ -50,13 +50,13 @@ type child struct {
 // counts are numbers of a workload's pods.
 type counts struct{ pods, ready, available, updated, updatedReady int32 }
 
-// at reports whether the counts of updated pods are about that revision. A scale does not change what they are about.
-func (c *child) at(name string) bool {
+// countsAt reports whether the counts of updated pods are about that revision. A scale does not change what they are about.
+func (c *child) countsAt(name string) bool {
 	return c.observed >= c.templated && revision.Same(c.revision, name)
 }
 
-// seen reports whether its controller has observed its spec.
-func (c *child) seen() bool { return c.observed >= c.GetGeneration() }
+// specObserved reports whether its controller has observed its spec.
+func (c *child) specObserved() bool { return c.observed >= c.GetGeneration() }
 
 // controls reports whether a pod belongs to the workload. ReplicaSets are not read; those of a Deployment are recognized by their name.
 func (c *child) controls(pod *corev1.Pod) bool {
@@ -111,13 +111,13 @@ func (k kind) viewOf(w workload) child {
 		workload: w, kind: k.GroupKind(), subset: w.GetLabels()[keys.SubsetName],
 		revision: w.GetLabels()[keys.SubsetRevision], patch: w.GetAnnotations()[keys.SubsetPatch],
 	}
-	c.templated = templated(w)
+	c.templated = templateGeneration(w)
 	k.view(w, &c)
 	return c
 }
 
-// templated returns the generation that introduced a workload's template, which is at most its current generation.
-func templated(w workload) int64 {
+// templateGeneration returns the generation that introduced a workload's template, which is at most its current generation.
+func templateGeneration(w workload) int64 {
 	n, err := strconv.ParseInt(w.GetAnnotations()[keys.TemplateGeneration], 10, 64)
 	if err != nil {
 		return w.GetGeneration()
@@ -125,24 +125,24 @@ func templated(w workload) int64 {
 	return min(n, w.GetGeneration())
 }
 
-// setTemplated sets the generation that introduced a workload's template.
-func setTemplated(w workload, generation int64) {
+// setTemplateGeneration sets the generation that introduced a workload's template.
+func setTemplateGeneration(w workload, generation int64) {
 	w.SetAnnotations(union(w.GetAnnotations(), map[string]string{keys.TemplateGeneration: strconv.FormatInt(generation, 10)}))
 }
 
 // atLeast returns a lower bound for the number of pods that are both updated and ready, derived from the sums.
 func (c *counts) atLeast() int32 { return max(min(c.updated, c.ready-(c.pods-c.updated)), 0) }
 
-// unless returns partition, or nil for a workload with OnDelete.
-func unless(onDelete bool, partition func(int32)) func(int32) {
+// unlessOnDelete returns partition, or nil for a workload with OnDelete.
+func unlessOnDelete(onDelete bool, partition func(int32)) func(int32) {
 	if onDelete {
 		return nil
 	}
 	return partition
 }
 
-// given returns *p, and allocates it if it is nil.
-func given[T any](p **T) *T {
+// orNew returns *p, and allocates it if it is nil.
+func orNew[T any](p **T) *T {
 	if *p == nil {
 		*p = new(T)
 	}
@@ -163,7 +163,7 @@ func cloneSets() kind {
 			u := &w.Spec.UpdateStrategy
 			return w, parts{
 				selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template,
-				partition: unless(u.Type == appsv1beta1.CloneSetOnDelete, func(n int32) { given(&u.RollingUpdate).Partition = new(intstr.FromInt32(n)) }),
+				partition: unlessOnDelete(u.Type == appsv1beta1.CloneSetOnDelete, func(n int32) { orNew(&u.RollingUpdate).Partition = new(intstr.FromInt32(n)) }),
 			}
 		},
 		view: func(w workload, c *child) {
@@ -212,7 +212,7 @@ func statefulSets() kind {
 			u := &w.Spec.UpdateStrategy
 			return w, parts{
 				selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template,
-				partition: unless(u.Type == appsv1.OnDeleteStatefulSetStrategyType, func(n int32) { given(&u.RollingUpdate).Partition = &n }),
+				partition: unlessOnDelete(u.Type == appsv1.OnDeleteStatefulSetStrategyType, func(n int32) { orNew(&u.RollingUpdate).Partition = &n }),
 			}
 		},
 		view: func(w workload, c *child) {
@@ -243,7 +243,7 @@ func advancedSets() kind {
 			u := &w.Spec.UpdateStrategy
 			return w, parts{
 				selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template,
-				partition: unless(u.Type == appsv1.OnDeleteStatefulSetStrategyType, func(n int32) { given(&u.RollingUpdate).Partition = &n }),
+				partition: unlessOnDelete(u.Type == appsv1.OnDeleteStatefulSetStrategyType, func(n int32) { orNew(&u.RollingUpdate).Partition = &n }),
 			}
 		},
 		view: func(w workload, c *child) {

@@ -1,7 +1,7 @@
 // Package uniteddeployment runs UnitedDeployments in one cluster: one workload for each subset, with a share of the replicas and the subset's
 // nodes.
 //
-// One reconcile is observe, plan, apply, status. The plan divides the replicas (pkg/spread), renders the workload of each subset and compares
+// One reconcile is observe, plan, apply, status. The plan divides the replicas (pkg/plan/spread), renders the workload of each subset and compares
 // it with the existing one. The pods are left to the workloads' controllers. To learn how a UnitedDeployment works, read plan.go.
 //
 //	observe.go   reads UnitedDeployment, revisions and workloads from the cache, once the cache shows our last writes

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 // Reasons of events. They match the reasons of OpenKruise where it has one, including the blank in one of them.
@@ -36,7 +36,7 @@ const (
 )
 
 func wroteEvent(what string, names []string) event.Event {
-	return event.Normal(ReasonSuccessfulUpdateSubset, actionProvision, "%s %d workloads: %s", what, len(names), event.Names(names))
+	return event.Normal(ReasonSuccessfulUpdateSubset, actionProvision, "%s %d workload(s): %s", what, len(names), event.Names(names))
 }
 
 func failedEvent(err error) event.Event {
@@ -67,5 +67,5 @@ func scheduleEvent(subset string, c *appsv1beta1.SubsetCondition) event.Event {
 }
 
 func stuckEvent(names []string) event.Event {
-	return event.Normal(ReasonDeletedStuckPods, actionProvision, "deleted %d old pods that blocked the update: %s", len(names), event.Names(names))
+	return event.Normal(ReasonDeletedStuckPods, actionProvision, "deleted %d old pod(s) that blocked the update: %s", len(names), event.Names(names))
 }

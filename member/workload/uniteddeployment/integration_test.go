@@ -32,8 +32,9 @@ import (
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
@@ -55,19 +56,19 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 func manage(t *testing.T, s *testenv.Env) {
 	t.Helper()
 	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, uniteddeployment.Options{Clock: clock.RealClock{}}))
+		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, control.Options{Clock: clock.RealClock{}}))
 		hook := &united.Webhook{Client: mgr.GetClient(), Options: united.Options{AllowClusters: true}}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*object]{Object: &object{}, Defaulter: hook, Validator: hook}))
 	})
 	s.Run(t, "cloneset", cloneset.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{Options: podcontrol.Options{Clock: clock.RealClock{}}}))
+		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{Options: podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}}))
 		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
 		}))
 	})
 	s.Run(t, "statefulset", statefulset.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, statefulset.Setup(t.Context(), mgr, statefulset.Options{Options: podcontrol.Options{Clock: clock.RealClock{}}}))
+		require.NoError(t, statefulset.Setup(t.Context(), mgr, statefulset.Options{Options: podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}}))
 		hook := &statefulset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 			Object: &appsv1beta1.StatefulSet{}, Defaulter: hook, Validator: hook,
@@ -105,11 +106,11 @@ func (g *fixture) web(replicas int32, subsets ...part) *object {
 func (g *fixture) make(t *testing.T, ud *object) {
 	t.Helper()
 	require.NoError(t, g.Create(t.Context(), ud))
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 }
 
-// rested reports whether the status reflects this spec and all pods are updated and available.
-func rested(ud *object) bool {
+// rolledOut reports whether the status reflects this spec and all pods are updated and available.
+func rolledOut(ud *object) bool {
 	want, s := *ud.Spec.Replicas, &ud.Status
 	return s.ObservedGeneration == ud.Generation && s.Replicas == want && s.AvailableReplicas == want &&
 		s.UpdatedReadyReplicas == want && s.CurrentRevision == s.UpdatedRevision
@@ -134,8 +135,8 @@ func anything(*corev1.Pod) string { return "" }
 
 func image(p *corev1.Pod) string { return p.Spec.Containers[0].Image }
 
-// becomes waits until pods are as wanted.
-func (g *fixture) becomes(t *testing.T, say func(*corev1.Pod) string, want map[string]int) {
+// awaitPods waits until pods are as wanted.
+func (g *fixture) awaitPods(t *testing.T, say func(*corev1.Pod) string, want map[string]int) {
 	t.Helper()
 	var got map[string]int
 	if !assert.Eventually(t, func() bool {
@@ -178,7 +179,7 @@ func TestIntegration(t *testing.T) {
 		"replicas are spread, updated in place by partitions and scaled, and nothing is written after": testLife,
 		"subsets are filled in their order between minimum and maximum":                                testElastic,
 		"subsets are Deployments":                                                                   testDeployment,
-		"subsets are StatefulSets, and none is stuck":                                               testStatefulSet,
+		"subsets are StatefulSets, and no update gets stuck":                                        testStatefulSet,
 		"updated pods stay counted through scales and partitions of CloneSets":                      testScale(asCloneSets, map[string]int32{"a": 1, "b": 1}),
 		"updated pods stay counted through scales of Deployments":                                   testScale(asDeployments, nil),
 		"updated pods stay counted through scales and partitions of StatefulSets":                   testScale(asStatefulSets, map[string]int32{"a": 1, "b": 1}),
@@ -188,11 +189,11 @@ func TestIntegration(t *testing.T) {
 		"minimal objects are defaulted and invalid ones refused":                                    testWebhook,
 		"an object whose subsets name clusters is left alone":                                       testFederated,
 		"changes of others are reverted":                                                            testDrift,
-		"pods that can't be scheduled move on, and come no more back":                               testAdaptive(asCloneSets),
-		"those of Deployments too":                                                                  testAdaptive(asDeployments),
-		"and those of StatefulSets":                                                                 testAdaptive(asStatefulSets),
+		"pods that can't be scheduled move to other subsets and don't return":                       testAdaptive(asCloneSets),
+		"unschedulable pods of Deployments move to other subsets":                                   testAdaptive(asDeployments),
+		"unschedulable pods of StatefulSets move to other subsets":                                  testAdaptive(asStatefulSets),
 		"reserved pods wait while others run in their place":                                        testReserved(asCloneSets),
-		"those of Deployments wait too":                                                             testReserved(asDeployments),
+		"reserved pods of Deployments wait while others run in their place":                         testReserved(asDeployments),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -236,7 +237,7 @@ func testLife(t *testing.T, g *fixture) {
 	require.NotEqual(t, ud.Status.CurrentRevision, ud.Status.UpdatedRevision)
 	require.Equal(t, int32(3), ud.Status.SubsetStatuses[1].Partition, "a partition is bounded by the replicas")
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.UpdateStrategy.ManualUpdate.Partitions = nil })
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 	t.Logf("writes of the update in two steps: %v", g.Writes(t, began))
 	for name, p := range g.Pods(t) {
 		require.Equal(t, before[name].UID, p.UID, "no pod was re-created")
@@ -248,13 +249,13 @@ func testLife(t *testing.T, g *fixture) {
 		s.Topology.Subsets[0].Replicas = new(intstr.FromString("50%"))
 		s.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:1"
 	})
-	g.Await(t, rested)
-	g.becomes(t, image, map[string]int{"a app:1": 5, "b app:1": 2, "c app:1": 3})
+	g.Await(t, rolledOut)
+	g.awaitPods(t, image, map[string]int{"a app:1": 5, "b app:1": 2, "c app:1": 3})
 	began = clock.RealClock{}.Now()
 	require.NoError(t, g.SubResource("scale").Patch(t.Context(), g.Object(t),
 		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":12}}`))))
-	g.Await(t, rested)
-	g.becomes(t, anything, map[string]int{"a": 6, "b": 3, "c": 3})
+	g.Await(t, rolledOut)
+	g.awaitPods(t, anything, map[string]int{"a": 6, "b": 3, "c": 3})
 	require.Eventually(t, func() bool { return g.Writes(t, began)["patch clonesets.apps.kruise.io"] == 2 }, testenv.Long, testenv.Poll,
 		"the audit log shows one for each subset that gets another number")
 	var history appsv1.ControllerRevisionList
@@ -275,13 +276,13 @@ func testElastic(t *testing.T, g *fixture) {
 	g.make(t, g.web(6,
 		part{Name: "a", MinReplicas: new(intstr.FromInt32(2)), MaxReplicas: new(intstr.FromInt32(4))},
 		part{Name: "b", MinReplicas: new(intstr.FromInt32(1))}, part{Name: "c"}))
-	require.Equal(t, map[string]int{"a": 4, "b": 2}, g.count(t, anything), "c gets nothing while b may take all")
+	require.Equal(t, map[string]int{"a": 4, "b": 2}, g.count(t, anything), "c gets no replicas while b may take all")
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
 		s.Replicas = ptr.To[int32](2)
 		s.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`)}
 	})
-	g.Await(t, rested)
-	g.becomes(t, image, map[string]int{"a app:2": 2})
+	g.Await(t, rolledOut)
+	g.awaitPods(t, image, map[string]int{"a app:2": 2})
 }
 
 func asCloneSets(*appsv1beta1.UnitedDeploymentSpec) {}
@@ -326,7 +327,7 @@ func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string
 			func(s *appsv1beta1.UnitedDeploymentSpec) { s.Replicas = ptr.To[int32](6) },
 		} {
 			g.change(t, change)
-			g.Await(t, rested)
+			g.Await(t, rolledOut)
 		}
 		last := g.Object(t).ResourceVersion
 		writes := map[int64]int{}
@@ -357,8 +358,8 @@ func testDeployment(t *testing.T, g *fixture) {
 		s.Template.DeploymentTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
 		s.Replicas = ptr.To[int32](6)
 	})
-	g.Await(t, rested)
-	g.becomes(t, image, map[string]int{"a app:2": 2, "b app:2": 4})
+	g.Await(t, rolledOut)
+	g.awaitPods(t, image, map[string]int{"a app:2": 2, "b app:2": 4})
 }
 
 func testStatefulSet(t *testing.T, g *fixture) {
@@ -376,7 +377,7 @@ func testStatefulSet(t *testing.T, g *fixture) {
 		})
 	}
 	set("app:2", map[string]int32{"a": 2, "b": 2})
-	g.becomes(t, image, map[string]int{"a app:1": 2, "b app:1": 2, "b app:2": 1})
+	g.awaitPods(t, image, map[string]int{"a app:1": 2, "b app:1": 2, "b app:2": 1})
 	g.Await(t, func(ud *object) bool {
 		return ud.Status.UpdatedReadyReplicas == 1 && ud.Status.AvailableReplicas == 5 && ud.Status.ObservedGeneration == ud.Generation
 	})
@@ -385,8 +386,8 @@ func testStatefulSet(t *testing.T, g *fixture) {
 	set("app:bad", nil)
 	g.Await(t, func(ud *object) bool { return ud.Status.AvailableReplicas == 3 })
 	set("app:3", nil)
-	g.Await(t, rested)
-	g.becomes(t, image, map[string]int{"a app:3": 2, "b app:3": 3})
+	g.Await(t, rolledOut)
+	g.awaitPods(t, image, map[string]int{"a app:3": 2, "b app:3": 3})
 }
 
 func testAdvanced(t *testing.T, g *fixture) {
@@ -398,18 +399,18 @@ func testAdvanced(t *testing.T, g *fixture) {
 	g.make(t, ud)
 	index := func(p *corev1.Pod) string { return p.Labels[appsv1.PodIndexLabel] }
 	at := map[string]int{"a 0": 1, "a 1": 1, "b 10": 1, "b 12": 1, "b 13": 1}
-	g.becomes(t, index, at)
+	g.awaitPods(t, index, at)
 	began := clock.RealClock{}.Now()
 
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
 		s.Template.AdvancedStatefulSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
 		s.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2, "b": 1}
 	})
-	g.becomes(t, func(p *corev1.Pod) string { return index(p) + " " + image(p) },
+	g.awaitPods(t, func(p *corev1.Pod) string { return index(p) + " " + image(p) },
 		map[string]int{"a 0 app:1": 1, "a 1 app:1": 1, "b 10 app:1": 1, "b 12 app:2": 1, "b 13 app:2": 1})
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.UpdateStrategy.ManualUpdate.Partitions = nil })
-	g.Await(t, rested)
-	g.becomes(t, index, at)
+	g.Await(t, rolledOut)
+	g.awaitPods(t, index, at)
 	t.Logf("writes of the update in two steps: %v", g.Writes(t, began))
 
 	// The range of b is full, and b does not use the range of another subset.
@@ -419,18 +420,18 @@ func testAdvanced(t *testing.T, g *fixture) {
 			return c.Type == appsv1beta1.SubsetFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, "ordinals end at")
 		})
 	})
-	g.becomes(t, index, at)
+	g.awaitPods(t, index, at)
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Topology.Subsets[0].Replicas = new(intstr.FromInt32(3)) })
-	g.Await(t, rested)
-	g.becomes(t, index, map[string]int{"a 0": 1, "a 1": 1, "a 2": 1, "b 10": 1, "b 12": 1, "b 13": 1})
+	g.Await(t, rolledOut)
+	g.awaitPods(t, index, map[string]int{"a 0": 1, "a 1": 1, "a 2": 1, "b 10": 1, "b 12": 1, "b 13": 1})
 }
 
 func testComeAndGo(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, g.web(4, part{Name: "a"}, part{Name: "b"}))
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Topology.Subsets = []part{{Name: "b"}, {Name: "c"}} })
-	g.Await(t, rested)
-	g.becomes(t, anything, map[string]int{"b": 2, "c": 2})
+	g.Await(t, rolledOut)
+	g.awaitPods(t, anything, map[string]int{"b": 2, "c": 2})
 	require.Len(t, g.cloneSets(t), 2)
 
 	// A second workload of a subset, as a crash between two writes could leave behind.
@@ -445,8 +446,8 @@ func testComeAndGo(t *testing.T, g *fixture) {
 
 	g.change(t, asDeployments)
 	require.Eventually(t, func() bool { return len(g.cloneSets(t)) == 0 }, testenv.Long, testenv.Poll)
-	g.Await(t, rested)
-	g.becomes(t, func(p *corev1.Pod) string { return p.OwnerReferences[0].Kind }, map[string]int{"b ReplicaSet": 2, "c ReplicaSet": 2})
+	g.Await(t, rolledOut)
+	g.awaitPods(t, func(p *corev1.Pod) string { return p.OwnerReferences[0].Kind }, map[string]int{"b ReplicaSet": 2, "c ReplicaSet": 2})
 }
 
 func testWebhook(t *testing.T, g *fixture) {
@@ -454,7 +455,7 @@ func testWebhook(t *testing.T, g *fixture) {
 	ud := g.web(1, part{Name: "a"})
 	ud.Spec.Replicas, ud.Spec.UpdateStrategy.Type = nil, ""
 	require.NoError(t, g.Create(t.Context(), ud))
-	got := g.Await(t, rested)
+	got := g.Await(t, rolledOut)
 	require.Equal(t, int32(1), *got.Spec.Replicas)
 	require.Equal(t, int32(10), *got.Spec.RevisionHistoryLimit)
 	require.Equal(t, appsv1beta1.ManualUpdateStrategyType, got.Spec.UpdateStrategy.Type)
@@ -496,11 +497,11 @@ func testWebhook(t *testing.T, g *fixture) {
 			},
 			`spec.topology.subsets[0].patch.spec.containers[0].image: Required value`,
 		},
-		"a template that the selector misses": {
+		"a template that the selector doesn't match": {
 			func(ud *object) {
 				ud.Spec.Template.CloneSetTemplate.Spec.Template.Labels = map[string]string{"app": "shop"}
 			},
-			"spec.selector asks for app=web",
+			"spec.selector requires app=web",
 		},
 		"Adaptive with reserved pods of StatefulSets": {
 			func(ud *object) {
@@ -565,8 +566,8 @@ func testAdaptive(as func(*appsv1beta1.UnitedDeploymentSpec)) func(*testing.T, *
 		adapt(ud, 1, 3)
 		require.NoError(t, g.Create(t.Context(), ud))
 		g.Await(t, schedulable(corev1.ConditionFalse))
-		g.Await(t, rested)
-		g.becomes(t, anything, map[string]int{"b": 3})
+		g.Await(t, rolledOut)
+		g.awaitPods(t, anything, map[string]int{"b": 3})
 		moved := g.Pods(t)
 
 		g.Await(t, schedulable(corev1.ConditionTrue))
@@ -579,8 +580,8 @@ func testAdaptive(as func(*appsv1beta1.UnitedDeploymentSpec)) func(*testing.T, *
 		}
 		require.NoError(t, set(`""`))
 		g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Replicas = ptr.To[int32](5) })
-		g.Await(t, rested)
-		g.becomes(t, anything, map[string]int{"a": 2, "b": 3})
+		g.Await(t, rolledOut)
+		g.awaitPods(t, anything, map[string]int{"a": 2, "b": 3})
 		for name, p := range moved {
 			require.Equal(t, p.UID, g.Pods(t)[name].UID, "what runs elsewhere stays there")
 		}
@@ -602,10 +603,10 @@ func testReserved(as func(*appsv1beta1.UnitedDeploymentSpec)) func(*testing.T, *
 		}
 		adapt(ud, 1, 1).ReserveUnschedulablePods = true
 		g.make(t, ud)
-		got := g.Await(t, func(ud *object) bool { return ud.Status.ReservedPods == 2 && rested(ud) })
+		got := g.Await(t, func(ud *object) bool { return ud.Status.ReservedPods == 2 && rolledOut(ud) })
 		require.Equal(t, int32(2), got.Status.SubsetStatuses[0].ReservedPods)
 		mark := func(p *corev1.Pod) string { return p.Labels[keys.SubsetReserved] }
-		g.becomes(t, mark, map[string]int{"a true": 2, "b": 3})
+		g.awaitPods(t, mark, map[string]int{"a true": 2, "b": 3})
 		scale := &autoscalingv1.Scale{}
 		require.NoError(t, g.SubResource("scale").Get(t.Context(), got, scale))
 		selector, err := labels.Parse(scale.Status.Selector)
@@ -622,8 +623,8 @@ func testReserved(as func(*appsv1beta1.UnitedDeploymentSpec)) func(*testing.T, *
 			template, _ := united.TemplateOf(&s.Template)
 			template.Pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "VERSION", Value: "2"}}
 		})
-		g.Await(t, rested)
-		g.becomes(t, mark, map[string]int{"a true": 2, "b": 3})
+		g.Await(t, rolledOut)
+		g.awaitPods(t, mark, map[string]int{"a true": 2, "b": 3})
 		last := g.Object(t).ResourceVersion
 		for e := range seen.ResultChan() {
 			ud := e.Object.(*object)
@@ -642,8 +643,8 @@ func testReserved(as func(*appsv1beta1.UnitedDeploymentSpec)) func(*testing.T, *
 				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+label+`":`+value+`}}}`))))
 		}
 		set(`""`)
-		g.becomes(t, mark, map[string]int{"a false": 2, "b": 1})
-		g.Await(t, func(ud *object) bool { return ud.Status.ReservedPods == 0 && rested(ud) })
+		g.awaitPods(t, mark, map[string]int{"a false": 2, "b": 1})
+		g.Await(t, func(ud *object) bool { return ud.Status.ReservedPods == 0 && rolledOut(ud) })
 		set("null")
 		if ud.Spec.Template.CloneSetTemplate != nil {
 			g.Rests(t)
@@ -671,7 +672,7 @@ func testDrift(t *testing.T, g *fixture) {
 	}, testenv.Long, testenv.Poll)
 	got := g.cloneSets(t)["a"].(*appsv1beta1.CloneSet)
 	require.Equal(t, "shop", got.Labels["team"], "what is not in the template is left alone")
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 
 	// A workload that a user deletes is re-created.
 	require.NoError(t, g.Delete(t.Context(), got))
@@ -679,5 +680,5 @@ func testDrift(t *testing.T, g *fixture) {
 		again := g.cloneSets(t)["a"]
 		return again != nil && again.GetUID() != got.UID
 	}, testenv.Long, testenv.Poll)
-	g.Await(t, rested)
+	g.Await(t, rolledOut)
 }

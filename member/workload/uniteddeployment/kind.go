@@ -12,8 +12,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/setup"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/manager/setup"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=uniteddeployments.apps.kruise.io,verbs=get;list;watch;patch
@@ -33,7 +33,7 @@ func Registration(templates func(setup.Options) united.Options) setup.Kind {
 			feature.ResourcesDeletionProtection, feature.PreDownloadForInPlaceUpdate, feature.EnhancedLiveness, feature.PodWebhook,
 		},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock})
+			return Setup(ctx, mgr, o.Control(name))
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			rules := templates(o)

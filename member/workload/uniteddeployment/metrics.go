@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/metric"
 )
 
 // Values of the label step.
@@ -30,19 +30,19 @@ func Register(r prometheus.Registerer) error {
 func count(p planned) {
 	for i := range p.subsets {
 		t := &p.subsets[i]
-		measure.Steps.WithLabelValues(stepReserve, reasonUnschedulable).Add(float64(len(t.room.reserved.mark)))
-		measure.Steps.WithLabelValues(stepRelease, reasonReady).Add(float64(len(t.room.reserved.release)))
+		measure.Count(stepReserve, reasonUnschedulable, len(t.room.reserved.mark))
+		measure.Count(stepRelease, reasonReady, len(t.room.reserved.release))
 		switch {
 		case t.create != nil:
-			measure.Steps.WithLabelValues(stepCreate, t.reason).Inc()
+			measure.Count(stepCreate, t.reason, 1)
 		case t.update != nil:
-			measure.Steps.WithLabelValues(stepUpdate, t.reason).Inc()
+			measure.Count(stepUpdate, t.reason, 1)
 		case t.reason != "":
-			measure.Waits.WithLabelValues(t.reason).Inc()
+			measure.Wait(t.reason)
 		}
 	}
 	for _, c := range p.remove {
-		measure.Steps.WithLabelValues(stepDelete, c.reason).Inc()
+		measure.Count(stepDelete, c.reason, 1)
 	}
-	measure.Steps.WithLabelValues(stepDeletePod, reasonStuck).Add(float64(len(p.stuck)))
+	measure.Count(stepDeletePod, reasonStuck, len(p.stuck))
 }

@@ -16,9 +16,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/overlay"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/overlay"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // Kind returns the kind that owner references name.
@@ -52,7 +52,7 @@ func revisionData(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 	}
 	var fields map[string]any
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, fmt.Errorf("read template: %w", err)
+		return nil, fmt.Errorf("decode template: %w", err)
 	}
 	addCreationTimestamps(fields)
 	fields["$patch"] = "replace"
@@ -157,31 +157,31 @@ type update struct {
 // amend compares a workload with the wanted one. If whole is set, it replaces the spec. Otherwise it compares only fields that want sets, and
 // keeps other fields of live (defaults, other writers' fields). It changes neither object.
 func (k kind) amend(live, want workload, whole bool) (update, error) {
-	has, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	current, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {
-		return update{}, fmt.Errorf("read %s %s: %w", k.Kind, live.GetName(), err)
+		return update{}, fmt.Errorf("convert %s %s: %w", k.Kind, live.GetName(), err)
 	}
-	asks, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	wanted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
-		return update{}, fmt.Errorf("read %s as wanted: %w", k.Kind, err)
+		return update{}, fmt.Errorf("convert desired %s: %w", k.Kind, err)
 	}
-	meta, _ := asks["metadata"].(map[string]any)
-	asks = map[string]any{
+	meta, _ := wanted["metadata"].(map[string]any)
+	wanted = map[string]any{
 		"metadata": map[string]any{"labels": meta["labels"], "annotations": meta["annotations"]},
-		"spec":     asks["spec"],
+		"spec":     wanted["spec"],
 	}
-	e := update{paths: overlay.Apply(has, asks)}
+	e := update{paths: overlay.Apply(current, wanted)}
 	if len(e.paths) == 0 {
 		return update{}, nil
 	}
 	if whole {
-		if err := k.replaceSpec(has, asks["spec"]); err != nil {
+		if err := k.replaceSpec(current, wanted["spec"]); err != nil {
 			return update{}, fmt.Errorf("keep fields of %s %s: %w", k.Kind, live.GetName(), err)
 		}
 	}
 	e.next = live.DeepCopyObject().(workload)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(has, e.next); err != nil {
-		return update{}, fmt.Errorf("write %s %s: %w", k.Kind, live.GetName(), err)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(current, e.next); err != nil {
+		return update{}, fmt.Errorf("convert %s %s back: %w", k.Kind, live.GetName(), err)
 	}
 	return e, nil
 }

@@ -17,10 +17,10 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
@@ -39,7 +39,7 @@ type observed struct {
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{ud: &appsv1beta1.UnitedDeployment{}}
 	owned := func(from client.Reader, live bool) error { return o.owned(ctx, from, live) }
-	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.ud, owned, o.shown); err != nil {
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.ud, owned, o.tracked); err != nil {
 		return observed{}, fmt.Errorf("read UnitedDeployment: %w", err)
 	}
 	var err error
@@ -169,9 +169,9 @@ func podsOf(ctx context.Context, r client.Reader, c *child, live bool) ([]*corev
 	return out, nil
 }
 
-// shown yields all objects that expectations track. The UnitedDeployment is one of them, because a plan made from an old status would write
+// tracked yields all objects that expectations track. The UnitedDeployment is one of them, because a plan made from an old status would write
 // the status again.
-func (o *observed) shown() iter.Seq[metav1.Object] {
+func (o *observed) tracked() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		_ = yield(o.ud) && expect.Each(o.children, yield) && expect.Each(o.history, yield)
 	}

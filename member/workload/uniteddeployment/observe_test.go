@@ -17,7 +17,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/control"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
 )
 
 func TestChildrenThatAHubPlacesAreLeftAlone(t *testing.T) {
@@ -29,11 +30,10 @@ func TestChildrenThatAHubPlacesAreLeftAlone(t *testing.T) {
 		Spec:       appsv1beta1.UnitedDeploymentSpec{Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{{Name: "a"}}}},
 	}
 	r := &Reconciler{
-		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(ud).Build(),
-		Expect: expect.New(Kind().Kind, clock.RealClock{}, 0),
+		Controller: &control.Controller{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(ud).Build(), Expect: expect.New(Kind().Kind, clock.RealClock{}, 0)},
 	}
 	_, err := r.observe(t.Context(), client.ObjectKeyFromObject(ud))
-	require.ErrorIs(t, err, expect.ErrGone, "its subsets name no cluster any more, but clusters may still run it")
+	require.ErrorIs(t, err, expect.ErrGone, "its subsets no longer name clusters, but clusters may still run it")
 }
 
 func TestADeletionThatTheCacheDoesNotShowIsReadLive(t *testing.T) {
@@ -45,19 +45,20 @@ func TestADeletionThatTheCacheDoesNotShowIsReadLive(t *testing.T) {
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(ud).Build()
 	clk := clocktesting.NewFakePassiveClock(now)
 	r := &Reconciler{
-		// The cache never shows a child.
-		Client: interceptor.NewClient(api, interceptor.Funcs{
-			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
-		}),
-		Live: interceptor.NewClient(api, interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-				require.Empty(t, o.GetName(), "the answer is decoded into the object, so it must be empty")
-				err := c.Get(ctx, key, o, opts...)
-				o.SetDeletionTimestamp(new(metav1.NewTime(now)))
-				return err
-			},
-		}),
-		Expect: expect.New("test", clk, time.Minute),
+		Controller: &control.Controller{
+			Live: interceptor.NewClient(api, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					require.Empty(t, o.GetName(), "the answer is decoded into the object, so it must be empty")
+					err := c.Get(ctx, key, o, opts...)
+					o.SetDeletionTimestamp(new(metav1.NewTime(now)))
+					return err
+				},
+			}),
+			Expect: expect.New("test", clk, time.Minute), // The cache never shows a child.
+			Client: interceptor.NewClient(api, interceptor.Funcs{
+				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
+			}),
+		},
 	}
 	r.Expect.Created(ud.UID, &appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Name: "web-a", UID: "a-uid"}})
 	clk.SetTime(now.Add(time.Minute))

@@ -13,11 +13,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/spread"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/spread"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // Reasons of steps.
@@ -108,12 +108,13 @@ func plan(o observed, now time.Time) planned {
 	p := planned{revision: revision.Next(o.history, o.wanted)}
 	k, ok := kindOf(&o.ud.Spec.Template)
 	if !ok {
-		p.fault = &fault{reasonNotServed, "the template has no kind of workload that is served: use cloneSetTemplate, deploymentTemplate, statefulSetTemplate or advancedStatefulSetTemplate"}
+		p.fault = &fault{reasonNotServed, "the template has no supported kind of workload: " +
+			"use cloneSetTemplate, deploymentTemplate, statefulSetTemplate or advancedStatefulSetTemplate"}
 		return p
 	}
 	if asksToReserve(o.ud) && !reserving(o.ud) {
-		p.limit = &fault{reasonNotServed, "reserveUnschedulablePods is not served with a StatefulSet: pods that can't be scheduled stay in " +
-			"their subset, and no others are started for them"}
+		p.limit = &fault{reasonNotServed, "reserveUnschedulablePods isn't supported with a StatefulSet: pods that can't be scheduled stay in " +
+			"their subset, and no replacements are started"}
 	}
 	kept := p.sortChildren(o, k)
 	_, parts := k.make(&o.ud.Spec.Template)
@@ -133,16 +134,16 @@ func plan(o observed, now time.Time) planned {
 		if t.child != nil {
 			t.leaving = max(min(t.room.waiting, t.child.replicas-int(t.replicas)), 0)
 		}
-		p.recheck = report.Sooner(p.recheck, t.room.recheck)
+		p.recheck = timing.Sooner(p.recheck, t.room.recheck)
 		if parts.partition != nil {
 			t.partition = int32(spread.Partition(partition(o.ud, s.Name), int(t.replicas))) //nolint:gosec // At most replicas.
 		}
 		t.decide(o.ud, s, p.revision.Revision.Name)
 		p.subsets = append(p.subsets, t)
-		stuck, unsure := t.stuck(o, p.revision.Revision.Name)
+		stuck, unsure := t.blockingPods(o, p.revision.Revision.Name)
 		p.stuck = append(p.stuck, stuck...)
 		if unsure {
-			p.recheck = report.Sooner(p.recheck, stuckRecheck)
+			p.recheck = timing.Sooner(p.recheck, stuckRecheck)
 		}
 	}
 	if reserving(o.ud) {
@@ -172,9 +173,9 @@ func (p *planned) sortChildren(o observed, k kind) map[string]*child {
 		case !wanted[c.subset]:
 			reason, why = reasonRemoved, fmt.Sprintf("there is no subset %q", c.subset)
 		case c.kind != k.GroupKind():
-			reason, why = reasonKind, "the template asks for a "+k.GroupKind().String()
+			reason, why = reasonKind, "the template is for a "+k.GroupKind().String()
 		case first != nil:
-			reason, why = reasonDuplicate, fmt.Sprintf("%s is the workload of subset %s", first.GetName(), c.subset)
+			reason, why = reasonDuplicate, fmt.Sprintf("%s is already the workload of subset %s", first.GetName(), c.subset)
 		default:
 			kept[c.subset] = c
 			continue
@@ -243,7 +244,7 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 	case t.child == nil:
 		// It has no reserved pods yet.
 		t.create, t.reason, t.why = want, reasonMissing, fmt.Sprintf("%d replicas", t.replicas)
-		setTemplated(want, 1)
+		setTemplateGeneration(want, 1)
 		return
 	case t.child.GetDeletionTimestamp() != nil:
 		t.reason, t.why = reasonTerminating, t.child.GetName()+" is being deleted"
@@ -265,14 +266,14 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 	case another:
 		t.reason, t.why = reasonRevision, fmt.Sprintf("%s to %s", t.child.revision, revisionName)
 	case patched:
-		t.reason, t.why = reasonPatch, "the subset has another patch"
-	case !slices.ContainsFunc(e.paths, func(p string) bool { return !scale(p) }):
+		t.reason, t.why = reasonPatch, "the subset's patch changed"
+	case !slices.ContainsFunc(e.paths, func(p string) bool { return !isScale(p) }):
 		t.reason, t.why = reasonReplicas, fmt.Sprintf("%d replicas (%d before), partition %d", t.replicas, t.child.replicas, t.partition)
 		if t.reserved > 0 {
 			t.why += fmt.Sprintf(", %d reserved", t.reserved)
 		}
 		if t.leaving > 0 {
-			t.reason, t.why = reasonUnschedulable, fmt.Sprintf("%s: %d pods can't be scheduled", t.why, t.leaving)
+			t.reason, t.why = reasonUnschedulable, fmt.Sprintf("%s: %d pod(s) can't be scheduled", t.why, t.leaving)
 		}
 	default:
 		t.reason, t.why = reasonDrift, "revert "+strings.Join(e.paths[:min(len(e.paths), 3)], ", ")
@@ -281,11 +282,11 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 	if t.reason == reasonReplicas || t.reason == reasonUnschedulable {
 		generation = t.child.templated
 	}
-	setTemplated(e.next, generation)
+	setTemplateGeneration(e.next, generation)
 }
 
-// scale reports whether a path is set by the numbers of a subset.
-func scale(path string) bool {
+// isScale reports whether a path is set by the numbers of a subset.
+func isScale(path string) bool {
 	switch path {
 	case "spec.replicas", "spec.updateStrategy.rollingUpdate.partition",
 		"spec.updateStrategy.rollingUpdate.maxUnavailable", "spec.strategy.rollingUpdate.maxUnavailable": // See exempt.
@@ -294,12 +295,12 @@ func scale(path string) bool {
 	return false
 }
 
-// stuck returns pods that block the rollout of their StatefulSet. A StatefulSet updates one pod after another, the highest ordinal first, and
+// blockingPods returns pods that block the rollout of their StatefulSet. A StatefulSet updates one pod after another, the highest ordinal first, and
 // waits for each to be ready. It even waits for an old pod that never becomes ready and that the new revision would fix. Such pods have to be
 // replaced anyway, so they are deleted. unsure means that an old pod is not ready, but may still become so. As in kube 1.36 StatefulSet with
 // OrderedReady.
-func (t *target) stuck(o observed, revisionName string) (out []*corev1.Pod, unsure bool) {
-	if t.child == nil || t.update != nil || !t.child.seen() || !t.child.at(revisionName) || t.child.GetDeletionTimestamp() != nil {
+func (t *target) blockingPods(o observed, revisionName string) (out []*corev1.Pod, unsure bool) {
+	if t.child == nil || t.update != nil || !t.child.specObserved() || !t.child.countsAt(revisionName) || t.child.GetDeletionTimestamp() != nil {
 		return nil, false
 	}
 	set, ok := t.child.workload.(*appsv1.StatefulSet)
@@ -314,7 +315,7 @@ func (t *target) stuck(o observed, revisionName string) (out []*corev1.Pod, unsu
 		old := ordinalOf(pod) >= kept && !revision.Same(pod.Labels[keys.SubsetRevision], revisionName)
 		switch {
 		case !old || pod.DeletionTimestamp != nil || podpatch.Ready(pod):
-		case broken(pod):
+		case isBroken(pod):
 			out = append(out, pod)
 		default:
 			unsure = true
@@ -323,8 +324,8 @@ func (t *target) stuck(o observed, revisionName string) (out []*corev1.Pod, unsu
 	return out, unsure
 }
 
-// broken reports whether a pod is not expected to become ready: it has failed, or one of its containers can't be started.
-func broken(pod *corev1.Pod) bool {
+// isBroken reports whether a pod is not expected to become ready: it has failed, or one of its containers can't be started.
+func isBroken(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed {
 		return true
 	}

@@ -23,8 +23,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 )
@@ -93,7 +93,7 @@ func asAdvanced(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment 
 func observedOf(t *testing.T, ud *appsv1beta1.UnitedDeployment) observed {
 	t.Helper()
 	o := observed{ud: ud}
-	o.renew(t)
+	o.refreshRevision(t)
 	p := plan(o, now)
 	require.Nil(t, p.fault)
 	o.history = []*appsv1.ControllerRevision{p.revision.Revision}
@@ -107,8 +107,8 @@ func observedOf(t *testing.T, ud *appsv1beta1.UnitedDeployment) observed {
 	return o
 }
 
-// renew computes the wanted revision after a change of the template.
-func (o *observed) renew(t *testing.T) {
+// refreshRevision computes the wanted revision after a change of the template.
+func (o *observed) refreshRevision(t *testing.T) {
 	t.Helper()
 	var err error
 	o.wanted, err = wantedRevision(o.ud)
@@ -219,7 +219,7 @@ func stories() []struct {
 		{"a new object gets its revision and a workload for each subset", func(t *testing.T) observed {
 			t.Helper()
 			o := observed{ud: web("a", "b", "c")}
-			o.renew(t)
+			o.refreshRevision(t)
 			return o
 		}},
 		{"nothing is done when all is as wanted", func(t *testing.T) observed { t.Helper(); return observedOf(t, web("a", "b", "c")) }},
@@ -246,7 +246,7 @@ func stories() []struct {
 			t.Helper()
 			o := observedOf(t, asStatefulSet(web("a")))
 			o.ud.Spec.Template = asAdvanced(web("a")).Spec.Template
-			o.renew(t)
+			o.refreshRevision(t)
 			return o
 		}},
 		{"a scale changes the numbers that differ", func(t *testing.T) observed {
@@ -260,7 +260,7 @@ func stories() []struct {
 			ud := web("a", "b")
 			ud.Spec.Topology.Subsets[0].MinReplicas, ud.Spec.Topology.Subsets[0].MaxReplicas = number("2"), number("40%")
 			o := observed{ud: ud}
-			o.renew(t)
+			o.refreshRevision(t)
 			return o
 		}},
 		{"numbers that do not add up change nothing", func(t *testing.T) observed {
@@ -276,7 +276,7 @@ func stories() []struct {
 			ud := web("a")
 			ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
 			o := observed{ud: ud}
-			o.renew(t)
+			o.refreshRevision(t)
 			return o
 		}},
 		{"a new template goes to each subset with its partition", func(t *testing.T) observed {
@@ -284,7 +284,7 @@ func stories() []struct {
 			o := observedOf(t, web("a", "b", "c"))
 			image(o.ud, "app:2")
 			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2, "b": 100}
-			o.renew(t)
+			o.refreshRevision(t)
 			return o
 		}},
 		{"a partition alone is a change of numbers", func(t *testing.T) observed {
@@ -318,7 +318,7 @@ func stories() []struct {
 			ud := web("a", "b")
 			ud.Spec.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":"none"}}`)}
 			o := observed{ud: ud}
-			o.renew(t)
+			o.refreshRevision(t)
 			return o
 		}},
 		{"changes of others are reverted", func(t *testing.T) observed {
@@ -345,14 +345,14 @@ func stories() []struct {
 			o.ud.Spec.Topology.Subsets = o.ud.Spec.Topology.Subsets[:1]
 			return o
 		}},
-		{"of two workloads of a subset the older is kept", func(t *testing.T) observed {
+		{"the older of two workloads of a subset is kept", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a"))
 			o.add(cloneSets(), o.children[0].workload, "web-a-younger", 7)
 			slices.Reverse(o.children)
 			return o
 		}},
-		{"a terminating workload is no duplicate", func(t *testing.T) observed {
+		{"a terminating workload is not a duplicate", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a"))
 			o.add(cloneSets(), o.children[0].workload, "web-a-younger", 7)
@@ -365,11 +365,11 @@ func stories() []struct {
 			o.children[0].SetDeletionTimestamp(&metav1.Time{Time: start})
 			return o
 		}},
-		{"another kind of workload replaces the former", func(t *testing.T) observed {
+		{"a new kind of workload replaces the previous one", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a", "b"))
 			asDeployment(o.ud)
-			o.renew(t)
+			o.refreshRevision(t)
 			return o
 		}},
 		{"an unsupported setting of the strategy does not stop a scale", func(t *testing.T) observed {
@@ -379,7 +379,7 @@ func stories() []struct {
 			o.ud.Spec.Replicas = ptr.To[int32](20)
 			return o
 		}},
-		{"a pod that the scheduler has just rejected is waited for", func(t *testing.T) observed {
+		{"a pod that the scheduler has just rejected is not moved yet", func(t *testing.T) observed {
 			t.Helper()
 			return adaptiveOf(t, web("a", "b"), 4, now.Add(-10*time.Second))
 		}},
@@ -390,19 +390,19 @@ func stories() []struct {
 		{"replicas leave a closed subset whose pods wait", func(t *testing.T) observed {
 			t.Helper()
 			o := adaptiveOf(t, web("a", "b"), 4, now.Add(-30*time.Second))
-			shut(o.ud, now.Add(-time.Second))
+			storeClosed(o.ud, now.Add(-time.Second))
 			return o
 		}},
 		{"a subset without waiting pods opens after its time", func(t *testing.T) observed {
 			t.Helper()
 			o := adaptiveOf(t, web("a", "b"), 0, now)
-			shut(o.ud, now.Add(-300*time.Second))
+			storeClosed(o.ud, now.Add(-300*time.Second))
 			return o
 		}},
-		{"until then a scale out fills the next subset", func(t *testing.T) observed {
+		{"while a subset is closed, a scale out fills the next one", func(t *testing.T) observed {
 			t.Helper()
 			o := adaptiveOf(t, web("a", "b"), 0, now)
-			shut(o.ud, now.Add(-299*time.Second))
+			storeClosed(o.ud, now.Add(-299*time.Second))
 			o.ud.Spec.Replicas = ptr.To[int32](13)
 			return o
 		}},
@@ -419,7 +419,7 @@ func stories() []struct {
 			t.Helper()
 			return reservingOf(t, 4)
 		}},
-		{"reserved pods that are ready for long enough are released, and count until then", func(t *testing.T) observed {
+		{"reserved pods that have been ready for long enough are released, and count until then", func(t *testing.T) observed {
 			t.Helper()
 			o := reservingOf(t, 0)
 			o.ud.Status.SubsetStatuses[0].ReservedPods = 2
@@ -435,7 +435,7 @@ func stories() []struct {
 			t.Helper()
 			o := observed{ud: web("a")}
 			o.ud.Spec.Template = appsv1beta1.SubsetTemplate{}
-			o.renew(t)
+			o.refreshRevision(t)
 			return o
 		}},
 		{"old revisions beyond the limit are deleted, except those in use", func(t *testing.T) observed {
@@ -512,7 +512,7 @@ func TestChildrenGolden(t *testing.T) {
 			s.Tolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
 			s.Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"app","env":[{"name":"ZONE","value":"a"}]}]}}`)}
 			o := observed{ud: make(ud)}
-			o.renew(t)
+			o.refreshRevision(t)
 			text, err := yaml.Marshal(plan(o, now).subsets[0].create)
 			require.NoError(t, err)
 			golden.Equal(t, name, string(text))
@@ -550,8 +550,8 @@ func TestRevisionDependsOnTheTemplateAlone(t *testing.T) {
 		require.NoError(t, err)
 		return r.Name
 	}
-	was := name(func(*appsv1beta1.UnitedDeployment) {})
-	require.Equal(t, was, name(func(ud *appsv1beta1.UnitedDeployment) {
+	before := name(func(*appsv1beta1.UnitedDeployment) {})
+	require.Equal(t, before, name(func(ud *appsv1beta1.UnitedDeployment) {
 		ud.UID, ud.Generation, ud.Annotations = "other", 77, map[string]string{keys.FleetRowUID: "1"}
 		ud.Spec.Replicas = ptr.To[int32](3)
 		ud.Spec.Topology.Subsets = []appsv1beta1.Subset{{Name: "b", Replicas: number("3")}}
@@ -559,9 +559,9 @@ func TestRevisionDependsOnTheTemplateAlone(t *testing.T) {
 		ud.Spec.Selector.MatchLabels["more"] = "x"
 		ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{}
 	}), "so the slices of one object have one revision in all clusters")
-	require.NotEqual(t, was, name(func(ud *appsv1beta1.UnitedDeployment) { ud.Name = "shop" }))
-	require.NotEqual(t, was, name(func(ud *appsv1beta1.UnitedDeployment) { ud.Status.CollisionCount = ptr.To[int32](1) }))
-	require.NotEqual(t, was, name(func(ud *appsv1beta1.UnitedDeployment) {
+	require.NotEqual(t, before, name(func(ud *appsv1beta1.UnitedDeployment) { ud.Name = "shop" }))
+	require.NotEqual(t, before, name(func(ud *appsv1beta1.UnitedDeployment) { ud.Status.CollisionCount = ptr.To[int32](1) }))
+	require.NotEqual(t, before, name(func(ud *appsv1beta1.UnitedDeployment) {
 		ud.Spec.Template.CloneSetTemplate.Spec.MinReadySeconds = 5
 	}))
 }
@@ -623,7 +623,7 @@ func TestStuckPods(t *testing.T) {
 		{name: "an old pod that has failed is deleted", ordinal: 4, old: true, state: func(b *testkit.PodBuilder) { b.Phase(corev1.PodFailed) }, deleted: true},
 		{name: "an old pod that is starting is rechecked", ordinal: 4, old: true, state: waiting("ContainerCreating"), recheck: true},
 		{name: "an old pod that is ready is left to the StatefulSet", ordinal: 4, old: true, state: ready},
-		{name: "a new pod is left alone", ordinal: 4, state: waiting("ImagePullBackOff")},
+		{name: "a pod at the new revision is left alone", ordinal: 4, state: waiting("ImagePullBackOff")},
 		{name: "a pod below the partition is left alone", ordinal: 2, old: true, state: waiting("ImagePullBackOff")},
 		{
 			name: "ordinals may begin above 0", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
@@ -662,14 +662,14 @@ func TestStuckPods(t *testing.T) {
 			o.pods = map[types.UID][]*corev1.Pod{"uid-web-a": {b.Obj()}}
 			if tt.change != nil {
 				tt.change(&o)
-				o.renew(t)
+				o.refreshRevision(t)
 				label = o.wanted.Name
 				o.children[0].GetLabels()[keys.SubsetRevision] = label
 				o.children[0].revision = label
 				o.history = []*appsv1.ControllerRevision{o.wanted}
 			}
 			s := target{name: "a", kind: statefulSets(), replicas: 10, partition: 3, child: &o.children[0]}
-			stuck, unsure := s.stuck(o, o.wanted.Name)
+			stuck, unsure := s.blockingPods(o, o.wanted.Name)
 			require.Equal(t, tt.deleted, len(stuck) == 1)
 			require.Equal(t, tt.recheck, unsure)
 			if tt.change == nil {

@@ -12,11 +12,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/spread"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
+	"github.com/flotilla-io/flotilla/pkg/plan/spread"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 )
 
 // With reserveUnschedulablePods, pods that can't be scheduled stay in their subset, where a cluster autoscaler sees them, and as many others
@@ -80,7 +80,7 @@ func reservationOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, po
 		}
 		all++
 		since, ready := readySince(pod)
-		waits, waiting := rejected(pod)
+		rejectedAt, waiting := rejected(pod)
 		switch {
 		case reserved(pod):
 			r.pods = append(r.pods, pod)
@@ -88,11 +88,11 @@ func reservationOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, po
 				r.ready++
 			}
 			if due := since.Add(duration); ready && due.After(now) {
-				r.recheck = report.Sooner(r.recheck, due.Sub(now))
+				r.recheck = timing.Sooner(r.recheck, due.Sub(now))
 			} else if ready {
 				r.release = append(r.release, pod)
 			}
-		case waiting && !waits.Add(critical).After(now):
+		case waiting && !rejectedAt.Add(critical).After(now):
 			r.mark = append(r.mark, pod)
 		case ready:
 			serving++
@@ -128,8 +128,8 @@ func sizeOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child) int {
 	return c.replicas
 }
 
-// keep returns how many reserved pods each subset keeps: those whose replicas would stay there if they ran. subsets don't include them.
-func keep(total int, subsets []spread.Subset, rooms []room) []int {
+// keptReserved returns how many reserved pods each subset keeps: those whose replicas would stay there if they ran. subsets don't include them.
+func keptReserved(total int, subsets []spread.Subset, rooms []room) []int {
 	out := make([]int, len(subsets))
 	for i := range subsets {
 		held := rooms[i].reserved.held
@@ -144,8 +144,8 @@ func keep(total int, subsets []spread.Subset, rooms []room) []int {
 	return out
 }
 
-// below returns a maximum minus the replicas that reserved pods take.
-func below(most *intstr.IntOrString, total, kept int) *intstr.IntOrString {
+// maxWithoutReserved returns a maximum minus the replicas that reserved pods take.
+func maxWithoutReserved(most *intstr.IntOrString, total, kept int) *intstr.IntOrString {
 	n := resolve(most, total, spread.Unlimited)
 	if kept == 0 || n == spread.Unlimited {
 		return most
@@ -182,40 +182,40 @@ func exempt(want, live workload, replicas, reserved int) {
 	reserved = max(min(reserved, replicas), 0)
 	switch w := want.(type) {
 	case *appsv1beta1.CloneSet:
-		has, is := live.(*appsv1beta1.CloneSet)
-		if !is || w.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete {
+		current, ok := live.(*appsv1beta1.CloneSet)
+		if !ok || w.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete {
 			return
 		}
 		r := ptr.Deref(w.Spec.UpdateStrategy.RollingUpdate, appsv1beta1.CloneSetRollingUpdateStrategy{})
-		was := ptr.Deref(has.Spec.UpdateStrategy.RollingUpdate, appsv1beta1.CloneSetRollingUpdateStrategy{}).MaxUnavailable
+		limit := ptr.Deref(current.Spec.UpdateStrategy.RollingUpdate, appsv1beta1.CloneSetRollingUpdateStrategy{}).MaxUnavailable
 		surge, err := rollout.Resolve(r.MaxSurge, replicas, rollout.Up)
 		if err != nil {
 			return // Its own controller reports it.
 		}
-		if n := exempted(r.MaxUnavailable, was, workloadspec.CloneSetMaxUnavailable, reserved, func(v *intstr.IntOrString) (int, error) {
+		if n := exempted(r.MaxUnavailable, limit, workloadspec.CloneSetMaxUnavailable, reserved, func(v *intstr.IntOrString) (int, error) {
 			return rollout.ResolveUnavailable(v, surge, replicas-reserved)
 		}); n != nil {
-			given(&w.Spec.UpdateStrategy.RollingUpdate).MaxUnavailable = n
+			orNew(&w.Spec.UpdateStrategy.RollingUpdate).MaxUnavailable = n
 		}
 	case *appsv1.Deployment:
-		has, is := live.(*appsv1.Deployment)
-		if !is || w.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		current, ok := live.(*appsv1.Deployment)
+		if !ok || w.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 			return
 		}
 		r := ptr.Deref(w.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
-		was := ptr.Deref(has.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{}).MaxUnavailable
+		limit := ptr.Deref(current.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{}).MaxUnavailable
 		surge, err := rollout.Resolve(new(ptr.Deref(r.MaxSurge, intstr.FromString(deploymentDefault))), replicas, rollout.Up)
 		if err != nil {
 			return
 		}
-		if n := exempted(r.MaxUnavailable, was, deploymentDefault, reserved, func(v *intstr.IntOrString) (int, error) {
+		if n := exempted(r.MaxUnavailable, limit, deploymentDefault, reserved, func(v *intstr.IntOrString) (int, error) {
 			n, err := rollout.Resolve(v, replicas-reserved, rollout.Down)
 			if n == 0 && surge == 0 {
 				n = 1 // Its controller does the same.
 			}
-			return n, err //nolint:wrapcheck // It is not told.
+			return n, err //nolint:wrapcheck // The caller drops it.
 		}); n != nil {
-			given(&w.Spec.Strategy.RollingUpdate).MaxUnavailable = n
+			orNew(&w.Spec.Strategy.RollingUpdate).MaxUnavailable = n
 		}
 	}
 }
@@ -225,11 +225,11 @@ const deploymentDefault = "25%"
 
 // exempted returns maxUnavailable with reserved pods added; nil if the template's value should stay.
 func exempted(
-	template, was *intstr.IntOrString, standard string, reserved int, resolve func(*intstr.IntOrString) (int, error),
+	template, current *intstr.IntOrString, standard string, reserved int, resolve func(*intstr.IntOrString) (int, error),
 ) *intstr.IntOrString {
 	value := new(ptr.Deref(template, intstr.FromString(standard)))
 	if reserved == 0 {
-		if template == nil && was != nil && was.Type == intstr.Int {
+		if template == nil && current != nil && current.Type == intstr.Int {
 			return value
 		}
 		return nil

@@ -20,12 +20,12 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/spread"
+	"github.com/flotilla-io/flotilla/pkg/plan/spread"
 )
 
 // withReserved stores how many pods of subset a are reserved.
 func withReserved(ud *appsv1beta1.UnitedDeployment, replicas, reserved int32) {
-	shut(ud, now.Add(-time.Minute))
+	storeClosed(ud, now.Add(-time.Minute))
 	line := &ud.Status.SubsetStatuses[len(ud.Status.SubsetStatuses)-1]
 	line.Replicas, line.ReservedPods = replicas, reserved
 }
@@ -36,10 +36,10 @@ func reservingOf(t *testing.T, waiting int) observed {
 	ud := web("a", "b")
 	reserve(ud)
 	o := adaptiveOf(t, ud, waiting, now.Add(-time.Minute))
-	o.renew(t)
+	o.refreshRevision(t)
 	withReserved(o.ud, 10, int32(waiting))
 	for _, pod := range o.pods[o.children[0].GetUID()] {
-		if _, waits := rejected(pod); waits {
+		if _, ok := rejected(pod); ok {
 			pod.Labels[keys.SubsetReserved] = "true"
 		}
 	}
@@ -60,7 +60,7 @@ func TestAdaptAroundReservedPods(t *testing.T) {
 		}
 		return rooms
 	}
-	shut := func(n ...int) []room {
+	closedSubsets := func(n ...int) []room {
 		rooms := held(n...)
 		for i := range rooms {
 			rooms[i].closed = true
@@ -75,17 +75,17 @@ func TestAdaptAroundReservedPods(t *testing.T) {
 		want    []int
 		kept    []int
 	}{
-		{"as many others run in the next subset", 10, []int{4, 6, 0}, held(2, 0, 0), []int{4, 6, 2}, []int{2, 0, 0}},
-		{"and stay there", 10, []int{4, 6, 2}, held(2, 0, 0), []int{4, 6, 2}, []int{2, 0, 0}},
-		{"one that runs takes the place of another", 10, []int{4, 6, 2}, held(1, 0, 0), []int{4, 6, 1}, []int{1, 0, 0}},
-		{"so do all", 10, []int{4, 6, 2}, held(0, 0, 0), []int{4, 6, 0}, []int{0, 0, 0}},
-		{"those that run in their place may be reserved too", 10, []int{4, 6, 2}, held(2, 3, 0), []int{4, 6, 5}, []int{2, 3, 0}},
-		{"also in the last, with none that runs in their place", 10, []int{4, 6, 5}, shut(2, 3, 1), []int{4, 6, 5}, []int{2, 3, 1}},
-		{"a scale out fills the next", 15, []int{4, 6, 2}, held(2, 0, 0), []int{4, 9, 4}, []int{2, 0, 0}},
-		{"a scale in removes others, and reserved pods that are too many", 8, []int{4, 6, 2}, held(2, 0, 0), []int{4, 5, 1}, []int{2, 0, 0}},
-		{"a scale in to less than what runs leaves none reserved", 2, []int{4, 1, 2}, held(2, 0, 0), []int{1, 1, 0}, []int{0, 0, 0}},
+		{"replacements of reserved pods run in the next subset", 10, []int{4, 6, 0}, held(2, 0, 0), []int{4, 6, 2}, []int{2, 0, 0}},
+		{"replacements of reserved pods stay", 10, []int{4, 6, 2}, held(2, 0, 0), []int{4, 6, 2}, []int{2, 0, 0}},
+		{"a reserved pod that runs takes the place of a replacement", 10, []int{4, 6, 2}, held(1, 0, 0), []int{4, 6, 1}, []int{1, 0, 0}},
+		{"all reserved pods that run take the places of replacements", 10, []int{4, 6, 2}, held(0, 0, 0), []int{4, 6, 0}, []int{0, 0, 0}},
+		{"replacements may be reserved too", 10, []int{4, 6, 2}, held(2, 3, 0), []int{4, 6, 5}, []int{2, 3, 0}},
+		{"pods in the last subset are reserved without replacements", 10, []int{4, 6, 5}, closedSubsets(2, 3, 1), []int{4, 6, 5}, []int{2, 3, 1}},
+		{"a scale out fills the next subset", 15, []int{4, 6, 2}, held(2, 0, 0), []int{4, 9, 4}, []int{2, 0, 0}},
+		{"a scale in removes other pods and excess reserved pods", 8, []int{4, 6, 2}, held(2, 0, 0), []int{4, 5, 1}, []int{2, 0, 0}},
+		{"a scale in below the running pods leaves none reserved", 2, []int{4, 1, 2}, held(2, 0, 0), []int{1, 1, 0}, []int{0, 0, 0}},
 		{"reserved pods count for the maximum", 10, []int{6, 4, 0}, held(5, 0, 0), []int{4, 6, 3}, []int{3, 0, 0}},
-		{"more replicas than are reserved wait too", 16, []int{4, 6, 3}, shut(2, 1, 1), []int{4, 9, 3}, []int{2, 1, 1}},
+		{"new replicas wait too while all subsets are closed", 16, []int{4, 6, 3}, closedSubsets(2, 1, 1), []int{4, 9, 3}, []int{2, 1, 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +104,7 @@ func TestAdaptAroundReservedPods(t *testing.T) {
 				tt.rooms[i].reserved.held = kept[i]
 			}
 			d, kept = adapt(tt.total, subsets, tt.rooms)
-			require.Equal(t, tt.want, d.Targets, "it is stable")
+			require.Equal(t, tt.want, d.Targets, "the division is stable")
 			require.Equal(t, tt.kept, kept)
 		})
 	}
@@ -123,19 +123,19 @@ func TestReservedPods(t *testing.T) {
 		open                   bool
 		recheck                int
 	}{
-		{name: "pods that don't wait for long are not reserved", pods: "RRww", replicas: 4},
-		{name: "those that do are", pods: "RRWW", replicas: 4, open: true, want: 2, mark: []string{"p2", "p3"}},
-		{name: "and stay so", pods: "RRrr", replicas: 4, stored: 2, want: 2},
-		{name: "also with a node, until they have been ready for a while", pods: "RRrp", replicas: 4, stored: 2, want: 2, recheck: 1},
-		{name: "then they are released, and count until that is stored", pods: "RRrP", replicas: 4, stored: 2, want: 2, release: []string{"p3"}},
-		{name: "after that they don't", pods: "RRrR", replicas: 4, stored: 2, want: 1},
-		{name: "one that is being deleted is still one of the number", pods: "RRtr", replicas: 4, stored: 2, want: 2},
-		{name: "so is one that is not created again yet", pods: "RRr", replicas: 4, stored: 2, want: 2},
-		{name: "one that is created again is reserved at once", pods: "RRrw", replicas: 4, stored: 2, want: 2, mark: []string{"p3"}},
-		{name: "unless it has a node", pods: "RRrn", replicas: 4, stored: 2, want: 2},
-		{name: "one that runs and is created again makes no difference", pods: "Rrrw", replicas: 4, stored: 2, want: 2},
-		{name: "surplus pods may be reserved ones or others", pods: "RRRrr", replicas: 4, stored: 2, want: 2},
-		{name: "pods that are reserved count though the number is behind", pods: "RRrr", replicas: 4, want: 2},
+		{name: "pods that wait for a short time are not reserved", pods: "RRww", replicas: 4},
+		{name: "pods that wait for long enough are reserved", pods: "RRWW", replicas: 4, open: true, want: 2, mark: []string{"p2", "p3"}},
+		{name: "reserved pods that wait stay reserved", pods: "RRrr", replicas: 4, stored: 2, want: 2},
+		{name: "a reserved pod with a node stays reserved until it has been ready for a while", pods: "RRrp", replicas: 4, stored: 2, want: 2, recheck: 1},
+		{name: "a reserved pod that has been ready is released, and counts until that is stored", pods: "RRrP", replicas: 4, stored: 2, want: 2, release: []string{"p3"}},
+		{name: "a released pod no longer counts once that is stored", pods: "RRrR", replicas: 4, stored: 2, want: 1},
+		{name: "a reserved pod that is being deleted still counts", pods: "RRtr", replicas: 4, stored: 2, want: 2},
+		{name: "a reserved pod that is not re-created yet still counts", pods: "RRr", replicas: 4, stored: 2, want: 2},
+		{name: "a re-created pod is reserved at once", pods: "RRrw", replicas: 4, stored: 2, want: 2, mark: []string{"p3"}},
+		{name: "a re-created pod with a node is not reserved", pods: "RRrn", replicas: 4, stored: 2, want: 2},
+		{name: "a running pod that is re-created changes nothing", pods: "Rrrw", replicas: 4, stored: 2, want: 2},
+		{name: "surplus pods may be reserved or not", pods: "RRRrr", replicas: 4, stored: 2, want: 2},
+		{name: "reserved pods count even if the stored number is behind", pods: "RRrr", replicas: 4, want: 2},
 		{name: "fewer replicas have fewer reserved pods", pods: "RRrr", replicas: 3, stored: 1, want: 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -145,10 +145,10 @@ func TestReservedPods(t *testing.T) {
 			withReserved(ud, int32(tt.replicas), int32(tt.stored))
 			c := &child{kind: cloneSets().GroupKind(), replicas: tt.replicas}
 			var pods []*corev1.Pod
-			for i, is := range tt.pods {
+			for i, state := range tt.pods {
 				name := fmt.Sprintf("p%d", i)
 				pod := placedPod(name)
-				switch is {
+				switch state {
 				case 'n':
 					pod.Status.Conditions = nil
 				case 'w', 'r', 't':
@@ -157,10 +157,10 @@ func TestReservedPods(t *testing.T) {
 					pod = rejectedPod(name, ago(30))
 				case 'p', 'P':
 					for j := range pod.Status.Conditions {
-						pod.Status.Conditions[j].LastTransitionTime = metav1.NewTime(ago(map[rune]int{'p': 299, 'P': 300}[is]))
+						pod.Status.Conditions[j].LastTransitionTime = metav1.NewTime(ago(map[rune]int{'p': 299, 'P': 300}[state]))
 					}
 				}
-				switch is {
+				switch state {
 				case 't':
 					pod.DeletionTimestamp = &metav1.Time{Time: now}
 					fallthrough
@@ -178,7 +178,7 @@ func TestReservedPods(t *testing.T) {
 			r := reservationOf(ud, "a", c, pods, !tt.open, now)
 			require.Equal(t, tt.want, r.count)
 			labelled := strings.Count(tt.pods, "r") + strings.Count(tt.pods, "p") + strings.Count(tt.pods, "P")
-			require.Equal(t, min(tt.want, max(tt.stored, labelled)), r.held, "replicas are divided by what is stored")
+			require.Equal(t, min(tt.want, max(tt.stored, labelled)), r.held, "replicas are divided by the stored number")
 			require.Equal(t, tt.mark, names(r.mark))
 			require.Equal(t, tt.release, names(r.release))
 			require.Equal(t, time.Duration(tt.recheck)*time.Second, r.recheck)
@@ -216,9 +216,9 @@ func TestReservedPodsAreNotInTheSums(t *testing.T) {
 	require.Equal(t, int32(10), s.AvailableReplicas)
 	require.Equal(t, int32(10), s.UpdatedReadyReplicas)
 	require.Equal(t, s.UpdatedRevision, s.CurrentRevision)
-	was := s.DeepCopy()
-	was.SubsetStatuses[0].ReservedPods = 3
-	require.False(t, mayWait(*was, s, planned{wanted: 99}), "the next reconcile divides by the number")
+	old := s.DeepCopy()
+	old.SubsetStatuses[0].ReservedPods = 3
+	require.False(t, mayWait(*old, s, planned{wanted: 99}), "the next reconcile divides by the number")
 }
 
 func TestTakeoverOfReservedPodsChangesNothing(t *testing.T) {
@@ -258,23 +258,23 @@ func TestNoPodIsTakenThatRunsInPlaceOfAReservedOne(t *testing.T) {
 			live = append(live, c.DeepCopyObject().(client.Object))
 		}
 		for i, pod := range o.pods[o.children[0].GetUID()] {
-			is := pod.DeepCopy()
+			created := pod.DeepCopy()
 			if _, waits := rejected(pod); waits {
 				delete(pod.Labels, keys.SubsetReserved)
 				placed := placedPod(pod.Name)
 				pod.Spec, pod.Status = placed.Spec, placed.Status
 				if !known {
-					is = pod.DeepCopy()
+					created = pod.DeepCopy()
 				}
 			}
-			is.UID = types.UID(fmt.Sprint("pod-", i))
-			live = append(live, is)
+			created.UID = types.UID(fmt.Sprint("pod-", i))
+			live = append(live, created)
 		}
 		ud := o.ud.DeepCopy()
 		ud.ResourceVersion = ""
 		r, _ := reconciler(t, func(client.Object) error { return nil }, append(live, ud)...)
 		require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(o.ud), o.ud))
-		d := r.apply(t.Context(), o, plan(o, now))
+		d := r.apply(t.Context(), o, plan(o, now), now)
 		require.NoError(t, d.err())
 		require.Equal(t, known, d.late)
 		s, _ := status(o, plan(o, now), d, now)
@@ -335,20 +335,20 @@ func TestReservedPodsAreBesideMaxUnavailable(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name               string
-		template, is       string // maxUnavailable
+		template, current  string // maxUnavailable
 		surge              string
 		replicas, reserved int
 		cloneSet, native   string
 	}{
 		{"a number", "2", "2", "", 10, 4, "6", "6"},
-		{"a percentage is of the pods that serve", "50%", "50%", "", 10, 4, "7", "7"},
-		{"the default of a CloneSet rounds up, that of a Deployment down", "", "", "", 10, 4, "6", "5"},
-		{"0 beside a surge", "0", "0", "1", 10, 4, "4", "4"},
-		{"a Deployment never stands still", "0", "0", "0", 10, 4, "4", "5"},
-		{"none is reserved", "20%", "6", "", 10, 0, "20%", "20%"},
-		{"none is any more, and the template has no number", "", "6", "", 10, 0, "20%", "25%"},
-		{"none ever was", "", "30%", "", 10, 0, "", ""},
-		{"all are reserved", "1", "1", "", 4, 4, "5", "5"},
+		{"a percentage applies to the pods that are not reserved", "50%", "50%", "", 10, 4, "7", "7"},
+		{"the default rounds up for a CloneSet and down for a Deployment", "", "", "", 10, 4, "6", "5"},
+		{"0 with a surge", "0", "0", "1", 10, 4, "4", "4"},
+		{"0 without a surge becomes 1 for a Deployment", "0", "0", "0", 10, 4, "4", "5"},
+		{"no pod is reserved", "20%", "6", "", 10, 0, "20%", "20%"},
+		{"no pod is reserved anymore, and the template has no value", "", "6", "", 10, 0, "20%", "25%"},
+		{"no pod was ever reserved", "", "30%", "", 10, 0, "", ""},
+		{"all pods are reserved", "1", "1", "", 4, 4, "5", "5"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -363,8 +363,8 @@ func TestReservedPodsAreBesideMaxUnavailable(t *testing.T) {
 				return d
 			}
 			c, d := set(tt.template), deployment(tt.template)
-			exempt(c, set(tt.is), tt.replicas, tt.reserved)
-			exempt(d, deployment(tt.is), tt.replicas, tt.reserved)
+			exempt(c, set(tt.current), tt.replicas, tt.reserved)
+			exempt(d, deployment(tt.current), tt.replicas, tt.reserved)
 			require.Equal(t, number(tt.cloneSet), c.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable)
 			require.Equal(t, number(tt.native), d.Spec.Strategy.RollingUpdate.MaxUnavailable)
 		})
@@ -375,7 +375,7 @@ func TestReservedPodsAreBesideMaxUnavailable(t *testing.T) {
 	raised := func() string {
 		p := plan(o, now)
 		require.NotNil(t, p.subsets[0].update, p.subsets[0].why)
-		require.Equal(t, reasonReplicas, p.subsets[0].reason, "it is no new template")
+		require.Equal(t, reasonReplicas, p.subsets[0].reason, "the template is not new")
 		return p.subsets[0].update.next.(*appsv1beta1.CloneSet).Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String()
 	}
 	require.Equal(t, "6", raised(), "20% of the 6 others, and 4")
@@ -385,5 +385,5 @@ func TestReservedPodsAreBesideMaxUnavailable(t *testing.T) {
 	for i := range waiting.Status.Conditions {
 		waiting.Status.Conditions[i].LastTransitionTime = metav1.NewTime(now)
 	}
-	require.Equal(t, "5", raised(), "one that has become ready counts with the others, before it is released")
+	require.Equal(t, "5", raised(), "a reserved pod that has become ready counts with the others before it is released")
 }

@@ -23,10 +23,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -50,7 +50,7 @@ func simulated(tb testing.TB) sim.Kind {
 		Fields: Registration(nil).Fields,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{},
+				Controller: controltest.New(p.Client, p.Live, p.Clock, &testkit.Events{}),
 			}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
@@ -62,15 +62,15 @@ func simulated(tb testing.TB) sim.Kind {
 			&appsv1beta1.CloneSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1beta1.StatefulSet{}, &appsv1.ControllerRevision{},
 		},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.Pod{}: func(_ *sim.World, was, is client.Object) []reconcile.Request {
-				if was != nil && is != nil && !placementChanged(was, is) {
+			&corev1.Pod{}: func(_ *sim.World, old, updated client.Object) []reconcile.Request {
+				if old != nil && updated != nil && !placementChanged(old, updated) {
 					return nil
 				}
 				return []reconcile.Request{{NamespacedName: key}}
 			},
 		},
 		Actors:  []sim.Actor{cloneSetController{}, scheduler{}, sim.Kubelet{}, sim.Collector{}},
-		Rules:   []sim.Rule{sim.DeletesByUID(), {Name: "pods with a node stay", Write: keepsPlaced}, {Name: "no pod is taken before another runs", Write: keepsReady}},
+		Rules:   []sim.Rule{sim.DeletesByUID(), {Name: "pods with a node stay", Write: keepsPlaced}, {Name: "no pod is removed before another runs", Write: keepsReady}},
 		Summary: end,
 	}
 }
@@ -98,12 +98,12 @@ func (cloneSetController) Steps(w *sim.World) []sim.Step {
 			ObservedGeneration: set.Generation, Replicas: int32(len(pods)), ReadyReplicas: int32(ready), AvailableReplicas: int32(ready),
 			UpdatedReplicas: int32(len(pods)), UpdatedReadyReplicas: int32(ready),
 		}
-		switch is := set.Status; {
+		switch current := set.Status; {
 		case len(pods) < want:
 			out = append(out, sim.Step{Do: func(ctx context.Context) error { return w.User().Create(ctx, newPod(w, set)) }})
 		case len(pods) > want:
 			out = append(out, sim.Step{Do: func(ctx context.Context) error { return w.User().Delete(ctx, pods[0]) }})
-		case is.ObservedGeneration != status.ObservedGeneration || is.Replicas != status.Replicas || is.ReadyReplicas != status.ReadyReplicas:
+		case current.ObservedGeneration != status.ObservedGeneration || current.Replicas != status.Replicas || current.ReadyReplicas != status.ReadyReplicas:
 			out = append(out, sim.Step{Do: func(ctx context.Context) error {
 				next := set.DeepCopy()
 				next.Status = status
@@ -154,13 +154,13 @@ func (scheduler) Steps(w *sim.World) []sim.Step {
 		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 			continue
 		}
-		_, waits := rejected(pod)
+		_, waiting := rejected(pod)
 		switch name := nodeFor(w, pod, used); {
 		case name != "":
 			out = append(out, sim.Step{Do: func(ctx context.Context) error {
 				return w.User().SubResource("binding").Create(ctx, pod.DeepCopy(), &corev1.Binding{Target: corev1.ObjectReference{Name: name}})
 			}})
-		case !waits:
+		case !waiting:
 			out = append(out, sim.Step{Do: func(ctx context.Context) error {
 				next := pod.DeepCopy()
 				next.Status.Phase = corev1.PodPending
@@ -188,38 +188,38 @@ func nodeFor(w *sim.World, pod *corev1.Pod, used map[string]int) string {
 // keepsPlaced: unless the object itself is scaled in, no subset gets fewer replicas than it has pods with a node. A late write of a replaced
 // process was right when it was sent.
 func keepsPlaced(w *sim.World, c sim.Change) error {
-	was, _ := c.Before.(*appsv1beta1.CloneSet)
-	is, _ := c.After.(*appsv1beta1.CloneSet)
+	before, _ := c.Before.(*appsv1beta1.CloneSet)
+	after, _ := c.After.(*appsv1beta1.CloneSet)
 	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key)
-	if was == nil || is == nil || c.Late || ud == nil || reserving(ud) || ud.Annotations["scaled-in"] != "" || *is.Spec.Replicas >= *was.Spec.Replicas {
+	if before == nil || after == nil || c.Late || ud == nil || reserving(ud) || ud.Annotations["scaled-in"] != "" || *after.Spec.Replicas >= *before.Spec.Replicas {
 		return nil
 	}
 	placed := 0
-	for _, pod := range podsIn(w, is.Labels[keys.SubsetName]) {
+	for _, pod := range podsIn(w, after.Labels[keys.SubsetName]) {
 		if pod.Spec.NodeName != "" {
 			placed++
 		}
 	}
-	if int(*is.Spec.Replicas) < placed {
-		return fmt.Errorf("%s leaves %d replicas to %d pods with a node", c.Request, *is.Spec.Replicas, placed)
+	if int(*after.Spec.Replicas) < placed {
+		return fmt.Errorf("%s leaves %d replicas to %d pods with a node", c.Request, *after.Spec.Replicas, placed)
 	}
 	return nil
 }
 
 // keepsReady: with reserveUnschedulablePods, taking a replica from a subset never leaves fewer ready pods than there are replicas.
 func keepsReady(w *sim.World, c sim.Change) error {
-	was, _ := c.Before.(*appsv1beta1.CloneSet)
-	is, _ := c.After.(*appsv1beta1.CloneSet)
+	old, _ := c.Before.(*appsv1beta1.CloneSet)
+	updated, _ := c.After.(*appsv1beta1.CloneSet)
 	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key)
-	if was == nil || is == nil || c.Late || ud == nil || !reserving(ud) || *is.Spec.Replicas >= *was.Spec.Replicas {
+	if old == nil || updated == nil || c.Late || ud == nil || !reserving(ud) || *updated.Spec.Replicas >= *old.Spec.Replicas {
 		return nil
 	}
 	before, after := 0, 0
 	for _, set := range sim.All[*appsv1beta1.CloneSet](w) {
 		ready := len(slices.DeleteFunc(podsIn(w, set.Labels[keys.SubsetName]), func(p *corev1.Pod) bool { return !podpatch.Ready(p) }))
 		before += ready
-		if set.Name == is.Name {
-			ready = min(ready, int(*is.Spec.Replicas))
+		if set.Name == updated.Name {
+			ready = min(ready, int(*updated.Spec.Replicas))
 		}
 		after += ready
 	}
@@ -273,7 +273,7 @@ func schedulable(s *appsv1beta1.UnitedDeploymentStatus, subset string) string {
 
 // describe returns what a write has changed, for golden stories.
 func describe(c sim.Change) string {
-	of := func(o client.Object) (out []string) {
+	summary := func(o client.Object) (out []string) {
 		switch o := o.(type) {
 		case *appsv1beta1.UnitedDeployment:
 			for _, s := range o.Status.SubsetStatuses {
@@ -292,7 +292,7 @@ func describe(c sim.Change) string {
 		}
 		return out
 	}
-	return c.News(of)
+	return c.News(summary)
 }
 
 func TestSimulation(t *testing.T) {
@@ -316,7 +316,7 @@ func TestStoriesGolden(t *testing.T) {
 
 // world returns the initial objects: an object with 5 replicas, and nodes for 2 pods of subset a and b pods of subset b.
 func world(b string) []client.Object {
-	ud := adapts(web("a", "b"))
+	ud := withAdaptive(web("a", "b"))
 	ud.Spec.Replicas = new(int32(5))
 	ud.UID, ud.ResourceVersion, ud.Generation = "", "", 1
 	return []client.Object{ud, sim.Node("node-a", subsetLabel, "a", podsLabel, "2"), sim.Node("node-b", subsetLabel, "b", podsLabel, b)}
@@ -440,13 +440,13 @@ func reservingStories() []sim.Scenario {
 		{Name: "pods that run are replaced by reserved ones", Objects: reservingWorld("9"), Edits: []sim.Edit{
 			deletes(replaced, "pods that run", func(p *corev1.Pod) bool { return !reserved(p) }),
 		}},
-		{Name: "pods are reserved no more", Objects: reservingWorld("9"), Edits: []sim.Edit{
+		{Name: "pods are no longer reserved", Objects: reservingWorld("9"), Edits: []sim.Edit{
 			{Name: "reserve no pods", When: replaced, Do: func(ctx context.Context, w *sim.World) error {
 				return sim.Set(ctx, w, key, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Topology.ScheduleStrategy.Adaptive = nil })
 			}},
 		}},
 		{Name: "a user scales the workload of reserved pods", Objects: reservingWorld("9"), Edits: []sim.Edit{scalesWorkload(replaced, 9)}},
-		{Name: "no subset has room for what is reserved", Objects: reservingWorld("1"), Edits: []sim.Edit{
+		{Name: "no subset has room for reserved pods", Objects: reservingWorld("1"), Edits: []sim.Edit{
 			sim.LabelNode(allClosed, "node-b", podsLabel, "9"),
 		}},
 		{Name: "a scale out while no subset has room", Objects: reservingWorld("1"), Edits: []sim.Edit{scaled(allClosed, 7)}},

@@ -14,10 +14,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // Reasons of conditions.
@@ -45,11 +45,11 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.United
 		if a.revision == nil {
 			s.UpdatedRevision = p.revision.Revision.Name
 		}
-		sum(&s, p, a)
+		sumCounts(&s, p, a)
 		if s.CurrentRevision == "" || rolledOut(&s, p, a) {
 			s.CurrentRevision = s.UpdatedRevision
 		}
-		if a.any() == nil && !a.late && len(missing(p, a)) == 0 {
+		if a.joinAll() == nil && !a.late && len(missingSubsets(p, a)) == 0 {
 			s.ObservedGeneration = o.ud.Generation
 		}
 	}
@@ -59,9 +59,9 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.United
 	return s, eventsOf(o, p, a, failure)
 }
 
-// sum counts the pods of all workloads. Updated pods are counted only if the workload's controller has observed the template, because until
+// sumCounts counts the pods of all workloads. Updated pods are counted only if the workload's controller has observed the template, because until
 // then its counts are about the previous template. Reserved pods are counted in their subset only.
-func sum(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
+func sumCounts(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 	var all counts
 	var reserved int32
 	before := *s
@@ -74,7 +74,7 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 		}
 		if c, ok := a.children[t.name]; ok {
 			line.ReadyReplicas, line.AvailableReplicas = c.ready, c.available
-			if c.at(s.UpdatedRevision) {
+			if c.countsAt(s.UpdatedRevision) {
 				line.UpdatedReplicas, line.UpdatedReadyReplicas = c.updated, c.updatedReady
 			}
 			n := t.room.reserved.exclude(
@@ -86,8 +86,8 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 			all.updated += n.updated
 			all.updatedReady += n.updatedReady
 		}
-		if was := lineOf(&before, t.name); was != nil && a.unsure {
-			line.Replicas, line.ReservedPods = was.Replicas, was.ReservedPods
+		if old := lineOf(&before, t.name); old != nil && a.unsure {
+			line.Replicas, line.ReservedPods = old.Replicas, old.ReservedPods
 		}
 		reserved += line.ReservedPods
 		s.SubsetStatuses = append(s.SubsetStatuses, line)
@@ -106,8 +106,8 @@ func selectorOf(ud *appsv1beta1.UnitedDeployment) string {
 	return selector
 }
 
-// updates returns how many of the wanted pods should be at the update revision.
-func updates(p planned) int32 {
+// wantedUpdated returns how many of the wanted pods should be at the update revision.
+func wantedUpdated(p planned) int32 {
 	n := p.wanted
 	for i := range p.subsets {
 		n -= min(p.subsets[i].partition, p.subsets[i].replicas)
@@ -117,11 +117,11 @@ func updates(p planned) int32 {
 
 // rolledOut reports whether all pods are updated and ready.
 func rolledOut(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) bool {
-	return a.revision == nil && len(missing(p, a)) == 0 && len(behind(p, a)) == 0 && s.UpdatedReadyReplicas >= p.wanted
+	return a.revision == nil && len(missingSubsets(p, a)) == 0 && len(outdatedSubsets(p, a)) == 0 && s.UpdatedReadyReplicas >= p.wanted
 }
 
-// missing returns the subsets that have no workload, or a terminating one.
-func missing(p planned, a applied) []string {
+// missingSubsets returns the subsets that have no workload, or a terminating one.
+func missingSubsets(p planned, a applied) []string {
 	var out []string
 	for i := range p.subsets {
 		if c, ok := a.children[p.subsets[i].name]; !ok || c.GetDeletionTimestamp() != nil {
@@ -131,8 +131,8 @@ func missing(p planned, a applied) []string {
 	return out
 }
 
-// behind returns the subsets whose workload is not at the update revision.
-func behind(p planned, a applied) []string {
+// outdatedSubsets returns the subsets whose workload is not at the update revision.
+func outdatedSubsets(p planned, a applied) []string {
 	var out []string
 	for i := range p.subsets {
 		if c, ok := a.children[p.subsets[i].name]; !ok || !revision.Same(c.revision, p.revision.Revision.Name) {
@@ -147,10 +147,10 @@ func failureOf(p planned, a applied) *fault {
 	switch {
 	case p.fault != nil:
 		return p.fault
-	case a.any() != nil:
-		return &fault{reasonError, oneLine(a.any())}
+	case a.joinAll() != nil:
+		return &fault{reasonError, oneLine(a.joinAll())}
 	case p.division.Ineffective:
-		return &fault{reasonIneffective, "the numbers of the subsets have no effect: " + p.division.Why}
+		return &fault{reasonIneffective, "the replicas of the subsets have no effect: " + p.division.Why}
 	case p.division.Unallocated > 0:
 		return &fault{reasonUnallocated, p.division.Why}
 	}
@@ -161,7 +161,7 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 
 // mayWait reports whether a change of status may be written later. It may not if it ends a rollout, reports a failure or its end, or changes
 // what the next reconcile must know: a condition or the reserved pods of a subset, or a collision.
-func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, p planned) bool {
+func mayWait(old, s appsv1beta1.UnitedDeploymentStatus, p planned) bool {
 	failure := func(s appsv1beta1.UnitedDeploymentStatus) string {
 		for _, c := range s.Conditions {
 			if c.Type == appsv1beta1.SubsetFailure && c.Status == corev1.ConditionTrue {
@@ -170,9 +170,9 @@ func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, p planned) bool {
 		}
 		return ""
 	}
-	all, updated := p.wanted, updates(p)
+	all, updated := p.wanted, wantedUpdated(p)
 	done := s.UpdatedReadyReplicas >= updated && s.AvailableReplicas == all && s.Replicas == all
-	return !done && failure(was) == failure(s) && !turned(was, s) && ptr.Equal(was.CollisionCount, s.CollisionCount)
+	return !done && failure(old) == failure(s) && !subsetsChanged(old, s) && ptr.Equal(old.CollisionCount, s.CollisionCount)
 }
 
 // onlyBegun reports whether a rollout has begun but done nothing yet: no pod is ready at the update revision, and all wanted pods are
@@ -182,11 +182,11 @@ func onlyBegun(s appsv1beta1.UnitedDeploymentStatus, p planned) bool {
 	return all > 0 && s.UpdatedReadyReplicas == 0 && s.AvailableReplicas >= all
 }
 
-// turned reports whether a subset's condition or its reserved pods have changed.
-func turned(was, s appsv1beta1.UnitedDeploymentStatus) bool {
+// subsetsChanged reports whether a subset's condition or its reserved pods have changed.
+func subsetsChanged(old, s appsv1beta1.UnitedDeploymentStatus) bool {
 	return slices.ContainsFunc(s.SubsetStatuses, func(line appsv1beta1.SubsetStatus) bool {
-		before := ptr.Deref(lineOf(&was, line.Name), appsv1beta1.SubsetStatus{})
-		return before.ReservedPods != line.ReservedPods || !apiequality.Semantic.DeepEqual(storedCondition(&was, line.Name), storedCondition(&s, line.Name))
+		before := ptr.Deref(lineOf(&old, line.Name), appsv1beta1.SubsetStatus{})
+		return before.ReservedPods != line.ReservedPods || !apiequality.Semantic.DeepEqual(storedCondition(&old, line.Name), storedCondition(&s, line.Name))
 	})
 }
 
@@ -220,9 +220,9 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied, fai
 			set(t, true, reasonAllSubsets, "")
 		}
 	}
-	progress(appsv1beta1.SubsetProvisioned, missing(p, a), errors.Join(a.remove, a.duplicates), "subsets without a workload")
+	progress(appsv1beta1.SubsetProvisioned, missingSubsets(p, a), errors.Join(a.remove, a.duplicates), "subsets without a workload")
 	failed := errors.Join(a.revision, a.write, a.render)
-	progress(appsv1beta1.SubsetUpdated, behind(p, a), failed, "subsets at another revision")
+	progress(appsv1beta1.SubsetUpdated, outdatedSubsets(p, a), failed, "subsets at another revision")
 	s.Conditions = united.SetCondition(s.Conditions, united.Updated(s), now)
 }
 
@@ -234,15 +234,15 @@ func readiness(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) repo
 		return report.Stalled(report.Failure{Reason: p.fault.reason, Message: p.fault.message})
 	case a.render != nil: // No retry fixes it.
 		return report.Stalled(report.Failure{Reason: reasonError, Message: oneLine(a.render)})
-	case a.any() != nil:
-		return report.Retrying(report.Failure{Reason: reasonError, Message: oneLine(a.any())})
+	case a.joinAll() != nil:
+		return report.Retrying(report.Failure{Reason: reasonError, Message: oneLine(a.joinAll())})
 	case p.division.Unallocated > 0:
 		return report.Stalled(report.Failure{Reason: reasonUnallocated, Message: p.division.Why})
-	case a.late || len(missing(p, a)) > 0 || len(behind(p, a)) > 0,
-		s.UpdatedReadyReplicas < updates(p) || s.AvailableReplicas < p.wanted || s.Replicas != p.wanted:
-		return report.Reconciling(report.ReasonProgressing, "workloads or pods of subsets are created, updated or deleted, or are not available yet")
+	case a.late || len(missingSubsets(p, a)) > 0 || len(outdatedSubsets(p, a)) > 0,
+		s.UpdatedReadyReplicas < wantedUpdated(p) || s.AvailableReplicas < p.wanted || s.Replicas != p.wanted:
+		return report.Reconciling(report.ReasonProgressing, "workloads or pods of subsets are being created, updated or deleted, or aren't available yet")
 	}
-	return report.Ready("the pods of all subsets are available, and as the spec wants")
+	return report.Ready("the pods of all subsets are available and match the spec")
 }
 
 // eventsOf returns the events of a reconcile, one for each class of writes. A failure that only a new spec can fix is reported once, not by
@@ -273,7 +273,7 @@ func eventsOf(o observed, p planned, a applied, failure *fault) []event.Event {
 			out = append(out, scheduleEvent(t.name, t.room.condition))
 		}
 	}
-	if failure == nil || known(o.ud.Status.Conditions, failure) {
+	if failure == nil || isReported(o.ud.Status.Conditions, failure) {
 		return out
 	}
 	switch failure.reason {
@@ -289,7 +289,7 @@ func eventsOf(o observed, p planned, a applied, failure *fault) []event.Event {
 	return out
 }
 
-func known(conditions []appsv1beta1.UnitedDeploymentCondition, f *fault) bool {
+func isReported(conditions []appsv1beta1.UnitedDeploymentCondition, f *fault) bool {
 	return slices.ContainsFunc(conditions, func(c appsv1beta1.UnitedDeploymentCondition) bool {
 		return c.Type == appsv1beta1.SubsetFailure && c.Status == corev1.ConditionTrue && c.Reason == f.reason
 	})

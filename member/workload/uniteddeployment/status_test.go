@@ -15,8 +15,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
+	"github.com/flotilla-io/flotilla/pkg/control/report"
 )
 
 var now = start.Add(time.Hour)
@@ -82,7 +82,7 @@ func TestStatusCountsNoPodAsUpdatedBeforeItsControllerHasSeenTheTemplate(t *test
 	o := observedOf(t, web("a", "b"))
 	before := o.ud.Status.UpdatedRevision
 	o.ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
-	o.renew(t)
+	o.refreshRevision(t)
 	p, d := reconcileStatus(o)
 	got, events := status(o, p, d, now)
 	require.Equal(t, o.wanted.Name, got.UpdatedRevision)
@@ -133,7 +133,7 @@ func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 				updated: 5,
 			},
 			{
-				name:    "so does a second one before the first was observed",
+				name:    "a second scale before the first was observed keeps the count of updated pods",
 				before:  func(w workload) { w.SetGeneration(7) },
 				change:  func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
 				updated: 5,
@@ -145,7 +145,7 @@ func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 				updated: 5,
 			},
 			{
-				name: "and not before",
+				name: "a workload of OpenKruise doesn't count before its controller has observed its generation",
 				before: func(w workload) {
 					w.SetGeneration(7)
 					delete(w.GetAnnotations(), keys.TemplateGeneration)
@@ -159,10 +159,10 @@ func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 				},
 			},
 			{
-				name: "a scale does not hide that the template before it was not observed",
+				name: "a scale does not hide that the previous template was not observed",
 				before: func(w workload) {
 					w.SetGeneration(2)
-					setTemplated(w, 2)
+					setTemplateGeneration(w, 2)
 				},
 				change: func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
 			},
@@ -179,7 +179,7 @@ func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 				p, d := reconcileStatus(o)
 				require.NotNil(t, p.subsets[0].update)
 				a := d.children["a"]
-				require.False(t, a.seen())
+				require.False(t, a.specObserved())
 				got, _ := status(o, p, d, now)
 				require.Equal(t, tt.updated, got.SubsetStatuses[0].UpdatedReplicas)
 				require.Equal(t, tt.updated, got.SubsetStatuses[0].UpdatedReadyReplicas)
@@ -192,10 +192,10 @@ func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 func TestStatusOfANewObject(t *testing.T) {
 	t.Parallel()
 	o := observed{ud: web("a", "b")}
-	o.renew(t)
+	o.refreshRevision(t)
 	p, d := reconcileStatus(o)
 	got, events := status(o, p, d, now)
-	require.Equal(t, o.wanted.Name, got.CurrentRevision, "pods can be at no other one")
+	require.Equal(t, o.wanted.Name, got.CurrentRevision, "pods can't be at any other revision")
 	require.Equal(t, int64(2), got.ObservedGeneration)
 	require.Zero(t, got.Replicas)
 	require.Equal(t, []appsv1beta1.SubsetStatus{{Name: "a", Replicas: 5}, {Name: "b", Replicas: 5}}, got.SubsetStatuses)
@@ -277,7 +277,7 @@ func TestStatusOfFailures(t *testing.T) {
 				return o
 			},
 			change: func(*planned, *applied) {}, want: reasons{"SpecifySubsetReplicas", "AllSubsets", "AllSubsets"},
-			message:  "the numbers of the subsets have no effect: subsets ask for 10 of 12 replicas, and none is left to take the rest",
+			message:  "the replicas of the subsets have no effect: subsets ask for 10 of 12 replicas, and none is left to take the rest",
 			observed: true, event: "Failed SpecifySubsetReplicas", // as in OpenKruise
 		},
 		{
@@ -298,8 +298,8 @@ func TestStatusOfFailures(t *testing.T) {
 				return o
 			},
 			change: func(*planned, *applied) {}, want: reasons{"NotServed", "AllSubsets", "AllSubsets"},
-			message: "reserveUnschedulablePods is not served with a StatefulSet: pods that can't be scheduled stay in their subset, " +
-				"and no others are started for them",
+			message: "reserveUnschedulablePods isn't supported with a StatefulSet: pods that can't be scheduled stay in their subset, " +
+				"and no replacements are started",
 			observed: true, event: ReasonNotServed,
 		},
 	}
@@ -310,8 +310,8 @@ func TestStatusOfFailures(t *testing.T) {
 			p, d := reconcileStatus(o)
 			tt.change(&p, &d)
 			got, events := status(o, p, d, now)
-			reason := func(of appsv1beta1.UnitedDeploymentConditionType) string {
-				if c := find(got, of); c != nil {
+			reason := func(kind appsv1beta1.UnitedDeploymentConditionType) string {
+				if c := find(got, kind); c != nil {
 					return c.Reason
 				}
 				return ""
@@ -348,7 +348,7 @@ func TestStatusOfACollision(t *testing.T) {
 	want := o.ud.Status.DeepCopy()
 	want.CollisionCount = ptr.To[int32](1)
 	got, events := status(o, plan(o, now), applied{collided: true}, now)
-	require.Empty(t, cmp.Diff(*want, got), "nothing else is known")
+	require.Empty(t, cmp.Diff(*want, got), "no other counts are known")
 	require.Empty(t, events)
 }
 
@@ -365,7 +365,7 @@ func TestStatusIsUnchangedWhereNothingChanges(t *testing.T) {
 func TestWhatMayWait(t *testing.T) {
 	t.Parallel()
 	type status = appsv1beta1.UnitedDeploymentStatus
-	was := status{
+	old := status{
 		ObservedGeneration: 1, Replicas: 4, AvailableReplicas: 4, SubsetStatuses: []appsv1beta1.SubsetStatus{{Name: "a", Replicas: 4, ReadyReplicas: 1}},
 	}
 	failed := []appsv1beta1.UnitedDeploymentCondition{{Type: appsv1beta1.SubsetFailure, Status: corev1.ConditionTrue, Reason: reasonError}}
@@ -373,41 +373,43 @@ func TestWhatMayWait(t *testing.T) {
 		name      string
 		partition int32
 		change    func(s *status)
-		// wait is how long the status waits; 0 means that it does not.
-		wait time.Duration
+		// waits: the status may wait, for as long as collect if it isn't 0.
+		waits   bool
+		collect time.Duration
 	}{
-		{"one more pod is ready", 0, func(s *status) { s.UpdatedReadyReplicas, s.SubsetStatuses[0].ReadyReplicas = 2, 2 }, statusDelay},
-		{"a rollout begins", 0, func(s *status) { s.ObservedGeneration, s.Replicas = 2, 5 }, begunDelay},
-		{"a rollout begins, and takes a pod", 0, func(s *status) { s.ObservedGeneration, s.AvailableReplicas = 2, 3 }, statusDelay},
-		{"all are updated, but not all are available", 0, func(s *status) { s.UpdatedReadyReplicas, s.AvailableReplicas = 4, 3 }, statusDelay},
-		{"all are updated and available", 0, func(s *status) { s.UpdatedReadyReplicas = 4 }, 0},
-		{"all are updated but for the partition", 3, func(s *status) { s.UpdatedReadyReplicas = 1 }, 0},
-		{"not all are updated but for the partition", 2, func(s *status) { s.UpdatedReadyReplicas = 1 }, statusDelay},
-		{"a partition keeps all", 4, func(s *status) { s.ObservedGeneration = 2 }, 0},
-		{"a failure", 0, func(s *status) { s.Conditions = failed }, 0},
-		{"a collision", 0, func(s *status) { s.CollisionCount = new(int32(1)) }, 0},
+		{"one more pod is ready", 0, func(s *status) { s.UpdatedReadyReplicas, s.SubsetStatuses[0].ReadyReplicas = 2, 2 }, true, 0},
+		{"a rollout begins", 0, func(s *status) { s.ObservedGeneration, s.Replicas = 2, 5 }, true, begunDelay},
+		{"a rollout begins, and takes a pod", 0, func(s *status) { s.ObservedGeneration, s.AvailableReplicas = 2, 3 }, true, 0},
+		{"all pods are updated, but not all are available", 0, func(s *status) { s.UpdatedReadyReplicas, s.AvailableReplicas = 4, 3 }, true, 0},
+		{"all pods are updated and available", 0, func(s *status) { s.UpdatedReadyReplicas = 4 }, false, 0},
+		{"all pods except for the partition are updated", 3, func(s *status) { s.UpdatedReadyReplicas = 1 }, false, 0},
+		{"not all pods beyond the partition are updated", 2, func(s *status) { s.UpdatedReadyReplicas = 1 }, true, 0},
+		{"the partition keeps all pods", 4, func(s *status) { s.ObservedGeneration = 2 }, false, 0},
+		{"a failure", 0, func(s *status) { s.Conditions = failed }, false, 0},
+		{"a collision", 0, func(s *status) { s.CollisionCount = new(int32(1)) }, false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			is := *was.DeepCopy()
-			tt.change(&is)
-			r := Reconciler{throttle: report.Throttle{Interval: statusDelay, Collect: statusDelay}}
-			ud := &appsv1beta1.UnitedDeployment{Status: was}
+			changed := *old.DeepCopy()
+			tt.change(&changed)
+			ud := &appsv1beta1.UnitedDeployment{Status: old}
 			ud.Annotations = map[string]string{keys.FleetRowUID: "row"}
 			p := planned{wanted: 4, subsets: []target{{name: "a", replicas: 4, partition: tt.partition}}}
-			write, later := r.due(observed{ud: ud}, p, is, now)
-			require.Equal(t, tt.wait == 0, write)
-			require.Equal(t, tt.wait, later)
+			if !tt.waits {
+				require.False(t, mayWait(old, changed, p))
+				return
+			}
+			require.True(t, mayWait(old, changed, p))
+			require.Equal(t, tt.collect, collectFor(ud, changed, p))
 			ud.Annotations = nil
-			_, later = (&Reconciler{throttle: report.Throttle{Interval: statusDelay, Collect: statusDelay}}).due(observed{ud: ud}, p, is, now)
-			require.Equal(t, min(tt.wait, statusDelay), later, "a user may look at what is no slice")
+			require.Zero(t, collectFor(ud, changed, p), "the status of an object without a fleet row waits no longer than others")
 		})
 	}
-	failing := *was.DeepCopy()
+	failing := *old.DeepCopy()
 	failing.Conditions = failed
 	p := planned{subsets: []target{{name: "a", replicas: 4}}}
-	require.False(t, mayWait(failing, was, p), "the end of a failure")
-	require.False(t, onlyBegun(status{Replicas: 3}, planned{}), "nothing has begun where no pod is wanted")
+	require.False(t, mayWait(failing, old, p), "the end of a failure")
+	require.False(t, onlyBegun(status{Replicas: 3}, planned{}), "no rollout has begun if no pod is wanted")
 }
 
 func TestConditionMessagesAreCut(t *testing.T) {
@@ -428,11 +430,11 @@ func TestCountsOfUpdatedReadyPods(t *testing.T) {
 		in   counts
 		want int32
 	}{
-		{"all are updated and ready", counts{pods: 5, ready: 5, updated: 5}, 5},
-		{"none is updated", counts{pods: 5, ready: 5}, 0},
-		{"the old ones may be those that are ready", counts{pods: 5, ready: 3, updated: 2}, 0},
-		{"more are ready than there are old ones", counts{pods: 5, ready: 4, updated: 3}, 2},
-		{"with a partition the old ones are ready", counts{pods: 5, ready: 5, updated: 3}, 3},
+		{"all pods are updated and ready", counts{pods: 5, ready: 5, updated: 5}, 5},
+		{"no pod is updated", counts{pods: 5, ready: 5}, 0},
+		{"all ready pods may be old", counts{pods: 5, ready: 3, updated: 2}, 0},
+		{"more pods are ready than are old", counts{pods: 5, ready: 4, updated: 3}, 2},
+		{"old pods are ready with a partition", counts{pods: 5, ready: 5, updated: 3}, 3},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

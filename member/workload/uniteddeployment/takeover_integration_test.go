@@ -39,7 +39,7 @@ func TestTakeOverInCluster(t *testing.T) {
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme, Own: &lab.Config{Nodes: "kwok:2", Audit: true}})
 	g := &fixture{testenv.New(t, s, agent, &object{})}
 	g.inZones(t, "z0", "z1")
-	g.leave(t)
+	g.restore(t)
 	sets, pods, history := g.cloneSets(t), g.Pods(t), g.revisions(t)
 	require.Len(t, sets, 2)
 	require.Len(t, pods, 3)
@@ -48,10 +48,10 @@ func TestTakeOverInCluster(t *testing.T) {
 	manage(t, s)
 
 	// Both managers have reconciled: Ready has replaced the condition of an earlier conflict, and the new counts are there.
-	g.until(t, "reconcile the sets", func() bool {
+	g.awaitOrFail(t, "reconcile the sets", func() bool {
 		for _, set := range g.cloneSets(t) {
-			is := set.(*appsv1beta1.CloneSet).Status.Conditions
-			if len(is) != 1 || string(is[0].Type) != keys.ConditionReady {
+			conditions := set.(*appsv1beta1.CloneSet).Status.Conditions
+			if len(conditions) != 1 || string(conditions[0].Type) != keys.ConditionReady {
 				return false
 			}
 		}
@@ -73,9 +73,9 @@ func TestTakeOverInCluster(t *testing.T) {
 	// The next update is an update of the existing CloneSets.
 	require.NoError(t, g.Patch(t.Context(), ud, client.RawPatch(types.JSONPatchType, []byte(
 		`[{"op":"replace","path":"/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image","value":"nginx:2"}]`))))
-	g.until(t, "update all pods", func() bool {
+	g.awaitOrFail(t, "update all pods", func() bool {
 		ud := g.united(t)
-		return ud.Status.UpdatedRevision != "take-ud-67cc46bdf9" && rested(ud)
+		return ud.Status.UpdatedRevision != "take-ud-67cc46bdf9" && rolledOut(ud)
 	})
 	for name, set := range g.cloneSets(t) {
 		require.Equal(t, sets[name].GetUID(), set.GetUID())
@@ -92,9 +92,9 @@ func (g *fixture) united(t *testing.T) *object {
 	return &ud
 }
 
-func (g *fixture) until(t *testing.T, what string, is func() bool) {
+func (g *fixture) awaitOrFail(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	if !assert.Eventually(t, is, testenv.Long, testenv.Poll) {
+	if !assert.Eventually(t, done, testenv.Long, testenv.Poll) {
 		require.FailNow(t, "the managers did not "+what, "status: %+v\npods: %v", g.united(t).Status, g.Describe(t))
 	}
 }
@@ -135,8 +135,8 @@ func (g *fixture) inZones(t *testing.T, zones ...string) {
 	}
 }
 
-// leave creates the objects that OpenKruise has left in the namespace. Owners come first in the file.
-func (g *fixture) leave(t *testing.T) {
+// restore creates the objects that OpenKruise has left in the namespace. Owners come first in the file.
+func (g *fixture) restore(t *testing.T) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/openkruise.yaml")
 	require.NoError(t, err)
@@ -149,7 +149,7 @@ func (g *fixture) leave(t *testing.T) {
 		} else {
 			require.NoError(t, err)
 		}
-		was := o.GetUID()
+		oldUID := o.GetUID()
 		refs := o.GetOwnerReferences()
 		for i := range refs {
 			require.NotEmpty(t, uids[refs[i].UID], "the owner of %s", o.GetName())
@@ -160,21 +160,21 @@ func (g *fixture) leave(t *testing.T) {
 		o.SetUID("")
 		o.SetResourceVersion("")
 		if o.GetKind() == "Pod" {
-			g.leavePod(t, o)
+			g.restorePod(t, o)
 			continue
 		}
-		status, has := o.Object["status"]
+		status, ok := o.Object["status"]
 		require.NoError(t, g.Create(t.Context(), o))
-		uids[was] = o.GetUID()
-		if has {
+		uids[oldUID] = o.GetUID()
+		if ok {
 			o.Object["status"] = status
 			require.NoError(t, g.Status().Update(t.Context(), o))
 		}
 	}
 }
 
-// leavePod creates a pod and sets the conditions that managers had set, so that it becomes ready.
-func (g *fixture) leavePod(t *testing.T, o *unstructured.Unstructured) {
+// restorePod creates a pod and sets the conditions that managers had set, so that it becomes ready.
+func (g *fixture) restorePod(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
 	delete(o.Object, "status")
 	spec := o.Object["spec"].(map[string]any)

@@ -16,7 +16,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 )
 
 // takeover reads the objects that OpenKruise has left.
@@ -61,7 +61,7 @@ func takeover(t *testing.T) observed {
 func TestTakeoverChangesNothing(t *testing.T) {
 	t.Parallel()
 	o := takeover(t)
-	require.Equal(t, o.history[0].Name, o.wanted.Name, "the hash is that of OpenKruise")
+	require.Equal(t, o.history[0].Name, o.wanted.Name, "the hash equals OpenKruise's")
 	require.JSONEq(t, string(o.history[0].Data.Raw), string(o.wanted.Data.Raw))
 
 	p := plan(o, now)
@@ -122,7 +122,7 @@ func TestTakeoverOfARevisionInV1alpha1ChangesNothing(t *testing.T) {
 	want()
 	p = plan(o, start)
 	require.Equal(t, revision.Create, p.revision.Change)
-	require.JSONEq(t, string(o.wanted.Data.Raw), string(p.revision.Revision.Data.Raw), "a new one is in v1beta1")
+	require.JSONEq(t, string(o.wanted.Data.Raw), string(p.revision.Revision.Data.Raw), "new data is in v1beta1")
 
 	// Back to the previous template: its revision is renewed as it is.
 	o.history = append(o.history, p.revision.Revision)

@@ -10,9 +10,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // forPod returns the objects with Adaptive that a subset's pod may belong to. Other objects need no pod events.
@@ -22,7 +22,7 @@ func (r *Reconciler) forPod(ctx context.Context, pod client.Object) []ctrl.Reque
 	}
 	var list appsv1beta1.UnitedDeploymentList
 	if err := r.Client.List(ctx, &list, client.InNamespace(pod.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list UnitedDeployments for a pod", "pod", client.ObjectKeyFromObject(pod))
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list UnitedDeployments for a pod", "pod", client.ObjectKeyFromObject(pod))
 		return nil
 	}
 	var out []ctrl.Request
@@ -36,14 +36,14 @@ func (r *Reconciler) forPod(ctx context.Context, pod client.Object) []ctrl.Reque
 }
 
 // placementChanged reports whether an update of a pod changes what the scheduler says about it, or whether it counts, is ready or is reserved.
-func placementChanged(was, is client.Object) bool {
-	before, wasPod := was.(*corev1.Pod)
-	after, isPod := is.(*corev1.Pod)
+func placementChanged(old, updated client.Object) bool {
+	before, wasPod := old.(*corev1.Pod)
+	after, isPod := updated.(*corev1.Pod)
 	if !wasPod || !isPod {
 		return true
 	}
-	_, waited := rejected(before)
-	_, waits := rejected(after)
-	return waited != waits || before.Spec.NodeName != after.Spec.NodeName || podpatch.Active(before) != podpatch.Active(after) ||
+	_, wasRejected := rejected(before)
+	_, isRejected := rejected(after)
+	return wasRejected != isRejected || before.Spec.NodeName != after.Spec.NodeName || podpatch.Active(before) != podpatch.Active(after) ||
 		podpatch.Ready(before) != podpatch.Ready(after) || reserved(before) != reserved(after)
 }

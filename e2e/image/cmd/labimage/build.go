@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/image/sbom"
 )
 
-// builder compiles programs and builds images of them.
+// builder compiles programs and builds images from them.
 type builder struct {
 	set      string
 	only     []string
@@ -49,7 +49,7 @@ Each line that it prints is an image's name and digest.`,
 	flags.StringSliceVar(&b.archs, "arch", []string{"amd64", "arm64"}, "architectures")
 	flags.StringVar(&b.out, "out", "", "folder that becomes an OCI layout of the images, with their SBOMs and a list of digests")
 	flags.StringVar(&b.archives, "archives", "", "folder that gets an archive of each image, such as pause.tar, with all its tags")
-	flags.StringVar(&b.to, "to", "", "push to this place in a registry, as host/path; credentials are those of docker login")
+	flags.StringVar(&b.to, "to", "", "push to this place in a registry, as host/path; credentials come from docker login")
 	return cmd
 }
 
@@ -106,7 +106,7 @@ func (b builder) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// selected are the images to make.
+// selected returns the images to build.
 func (b builder) selected() ([]image, error) {
 	all, ok := sets()[b.set]
 	if !ok {
@@ -130,8 +130,7 @@ func (b builder) selected() ([]image, error) {
 	return out, nil
 }
 
-// index compiles one image's program for all architectures. Images of one
-// program are compiled once.
+// index builds an image for all architectures. A program with several images is compiled only once.
 func (b builder) index(ctx context.Context, i image, tmp string) (v1.ImageIndex, error) {
 	images := map[string]v1.Image{}
 	for _, arch := range b.archs {
@@ -152,8 +151,8 @@ func (b builder) index(ctx context.Context, i image, tmp string) (v1.ImageIndex,
 	return oci.Index(i.spec(b.version), slices.Sorted(slices.Values(b.archs)), images)
 }
 
-// describe writes beside the layout what its images are: sbom/ has an SBOM of each
-// program for each architecture, digests.txt the digest of each image.
+// describe adds descriptions of the images to the layout's folder: an SBOM in sbom/ for each program and architecture, and the digest of each
+// image in digests.txt.
 func (b builder) describe(images []image, named []oci.Named, tmp string) error {
 	if err := os.MkdirAll(filepath.Join(b.out, "sbom"), 0o755); err != nil {
 		return fmt.Errorf("write SBOMs: %w", err)
@@ -183,19 +182,19 @@ func (b builder) describe(images []image, named []oci.Named, tmp string) error {
 	return nil
 }
 
-// compile builds a static program without paths of this machine.
+// compile builds a static program that contains no paths of this machine.
 func (b builder) compile(ctx context.Context, i image, arch, file string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags", i.tags,
 		"-ldflags", "-s -w -X "+versionVariable+"="+b.version, "-o", file, i.pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOWORK=off",
-		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=") // Whoever builds gets the same digest.
+		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=") // The digest must not depend on who builds.
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile %s for %s: %w\n%s", i.repository, arch, err, out)
 	}
 	return nil
 }
 
-// archive writes one file with all of images.
+// archive writes all images to one file.
 func archive(file, dir string, images []oci.Named) error {
 	if err := oci.WriteLayout(dir, images); err != nil {
 		return err

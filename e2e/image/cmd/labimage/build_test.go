@@ -30,7 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/image/registry"
 )
 
-// program is a small one that Go has compiled, from which an SBOM can be made.
+// program returns a small program compiled by Go, from which an SBOM can be made.
 var program = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "labimage-test-")
 	if err != nil {
@@ -44,8 +44,7 @@ var program = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// fakeGo puts a go into the PATH that writes that program and its own arguments
-// into its output file.
+// fakeGo puts a fake go into the PATH that writes that program, followed by its own arguments, to its output file.
 func fakeGo(t *testing.T) {
 	t.Helper()
 	text, err := program()
@@ -101,7 +100,7 @@ func TestTheReleaseIsTheSameEachTimeItIsBuilt(t *testing.T) {
 	require.Equal(t, files, contents(t, dirs[1]))
 }
 
-// contents are the files in a folder.
+// contents returns the files in a folder.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -144,7 +143,7 @@ func TestALayoutSaysWhatItsImagesAre(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(files[file]), &bom))
 			require.Equal(t, name, bom.Metadata.Component.Name+":"+bom.Metadata.Component.Version)
 			sum := sha256.Sum256([]byte(program))
-			require.Equal(t, hex.EncodeToString(sum[:]), (*bom.Metadata.Component.Hashes)[0].Value, "of the program in the image")
+			require.Equal(t, hex.EncodeToString(sum[:]), (*bom.Metadata.Component.Hashes)[0].Value, "the SBOM has the hash of the program in the image")
 		}
 	}
 	require.Len(t, want, 9)
@@ -156,8 +155,7 @@ func TestALayoutSaysWhatItsImagesAre(t *testing.T) {
 	}
 }
 
-// compiled returns the program of an image's architecture; it ends with the
-// arguments of the fake go.
+// compiled returns the program in an image for an architecture. It ends with the arguments of the fake go.
 func compiled(t *testing.T, index v1.ImageIndex, arch string) string {
 	t.Helper()
 	manifest, err := index.IndexManifest()
@@ -196,7 +194,7 @@ func TestAProgramIsCompiledStaticAndKnowsItsVersion(t *testing.T) {
 	require.Len(t, images, 1)
 	for _, arch := range []string{"amd64", "arm64"} {
 		require.Contains(t, compiled(t, images[0].Index, arch), "linux "+arch+" 0 build -buildvcs=false -trimpath -tags  "+
-			"-ldflags -s -w -X github.com/flotilla-io/flotilla/pkg/option.Version=v9 ./cmd/member")
+			"-ldflags -s -w -X github.com/flotilla-io/flotilla/pkg/manager/option.Version=v9 ./cmd/member")
 	}
 }
 
@@ -224,8 +222,8 @@ func TestTagsOfOneProgramDifferInTheirConfiguration(t *testing.T) {
 		env[image.Name] = file.Config.Env
 		layers[file.RootFS.DiffIDs[0].String()], digests[manifest.Manifests[0].Digest.String()] = true, true
 	}
-	require.Len(t, layers, 1, "the program is the same")
-	require.Len(t, digests, len(images), "the images are not")
+	require.Len(t, layers, 1, "all images contain the same program")
+	require.Len(t, digests, len(images), "the images differ")
 	require.Equal(t, []string{"PATH=/", "TESTAPP_VERSION=2.0"}, env["lab.example/testapp:2.0"])
 	require.Equal(t, []string{"PATH=/", "TESTAPP_VERSION=exits", "TESTAPP_EXIT=1"}, env["lab.example/testapp:exits"])
 }
@@ -317,7 +315,7 @@ func serves(t *testing.T, listen string) {
 	require.NoError(t, <-ended)
 }
 
-// writer sends what is written.
+// writer sends everything that is written to it.
 type writer chan string
 
 func (w writer) Write(p []byte) (int, error) {

@@ -10,20 +10,20 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/image/oci"
 )
 
-// versionVariable is the variable that the linker sets to a program's version.
-const versionVariable = "github.com/flotilla-io/flotilla/pkg/option.Version"
+// versionVariable is the variable that the linker sets to the version of a program.
+const versionVariable = "github.com/flotilla-io/flotilla/pkg/manager/option.Version"
 
-// image is one to build: a program of the repository under one tag.
+// image is an image to build: a program from the repository with a tag.
 type image struct {
 	repository string // The name without prefix and tag.
 	pkg        string // The program's package.
 	tag        string // Empty means the version of the release.
 	env        []string
-	tags       string // Of the compiler.
+	tags       string // Build tags.
 	about      string
 }
 
-// sets are the images by purpose.
+// sets returns the images by purpose.
 func sets() map[string][]image {
 	testapp := func(tag string, env ...string) image {
 		return image{
@@ -42,24 +42,24 @@ func sets() map[string][]image {
 			testapp("1.0"),
 			testapp("2.0"),
 			testapp("3.0"),
-			testapp("4.0"), // This and the next are pulled from the registry only.
+			testapp("4.0"), // This one and the next are only pulled from the registry.
 			testapp("5.0"),
-			testapp("exits", "TESTAPP_EXIT=1"),     // Right after its start.
-			testapp("unready", "TESTAPP_READY=no"), // It runs, and is never ready.
+			testapp("exits", "TESTAPP_EXIT=1"),     // It exits right after its start.
+			testapp("unready", "TESTAPP_READY=no"), // It runs but is never ready.
 		},
 	}
 }
 
-// program is the name of the file in the image.
+// program returns the name of the program's file in the image.
 func (i image) program() string { return i.repository }
 
-// file is where the program for an architecture is.
+// file returns the path of the compiled program for an architecture.
 func (i image) file(dir, arch string) string { return filepath.Join(dir, i.repository+"-"+arch) }
 
-// label is the image's tag and the version that it says it has.
+// label returns the image's tag, which is also the version in its labels.
 func (i image) label(version string) string { return cmp.Or(i.tag, version) }
 
-// name is the image's whole name.
+// name returns the image's full name.
 func (i image) name(prefix, version string) string {
 	return path.Join(prefix, i.repository) + ":" + i.label(version)
 }

@@ -21,7 +21,7 @@ func newPush() *cobra.Command {
 		Use:   "push LAYOUT HOST/PATH",
 		Short: "Push the images of a layout to a registry",
 		Long: `Push uploads the images of a layout under HOST/PATH, each by the last part of its
-name. Credentials are those of docker login, if none are given.`,
+name. Without credentials, those from docker login are used.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			images, err := oci.ReadLayout(args[0])
@@ -40,10 +40,10 @@ name. Credentials are those of docker login, if none are given.`,
 	return cmd
 }
 
-// dockerLogin returns the credentials that docker login has stored.
+// dockerLogin uses the credentials stored by docker login.
 func dockerLogin() remote.Option { return remote.WithAuthFromKeychain(authn.DefaultKeychain) }
 
-// push uploads images.
+// push uploads images to a registry.
 func push(ctx context.Context, out io.Writer, to string, images []oci.Named, auth remote.Option, how ...name.Option) error {
 	for _, image := range images {
 		target := strings.TrimSuffix(to, "/") + "/" + path.Base(image.Name)

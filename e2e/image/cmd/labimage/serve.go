@@ -76,7 +76,7 @@ is ready.`,
 	return cmd
 }
 
-// dialable is the address to reach a listener from here, also one on all addresses.
+// dialable returns an address at which this machine can reach a listener, even one that listens on all addresses.
 func dialable(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))

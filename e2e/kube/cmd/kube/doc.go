@@ -1,13 +1,9 @@
-// Kube is Kubernetes in one file: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl and
-// kwok. It acts as the program that its own file name says, so a folder of
-// links to it is a folder of programs; called as "kube", its first argument
-// names the program.
+// Kube is Kubernetes in one file: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl and kwok. Its own
+// file name determines which program it acts as, so a folder of links to it works like a folder of programs. If it is called "kube", its first
+// argument names the program.
 //
-// One file instead of eight because the programs share nearly all of their
-// code: apart they would be three times as large and take three times as long
-// to link.
+// The programs are in one file because they share nearly all of their code: separate files would be three times as large and take three times
+// as long to link.
 //
-// The main functions here are those of the programs themselves, nothing is
-// added or patched: what a test sees is what a cluster does.
+// It calls the programs' own main functions and adds or patches nothing, so tests see the behavior of a real cluster.
 package main

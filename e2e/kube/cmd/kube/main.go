@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	_ "time/tzdata" // CronJobs name time zones, and the machine may know none.
+	_ "time/tzdata" // CronJobs name time zones, and the machine may have no time zone database.
 
 	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/server/v3/etcdmain"
@@ -30,8 +30,7 @@ import (
 	kwoksignals "sigs.k8s.io/kwok/pkg/utils/signals"
 )
 
-// self is the name under which the file takes the program from its first
-// argument.
+// self is the file name with which the first argument names the program.
 const self = "kube"
 
 func main() {
@@ -58,15 +57,14 @@ func main() {
 	os.Exit(run())
 }
 
-// runEtcd ends the process itself when etcd ends.
+// runEtcd runs etcd, which ends the process by itself.
 func runEtcd() int {
 	etcdmain.Main(os.Args)
 	return 0
 }
 
 func runKubectl() int {
-	// Verbosity must be set before the command is built: building it already
-	// logs. A bad value is reported by the command's own flag parsing.
+	// Set the verbosity before the command is built, because building it already logs. The command's own flag parsing reports a bad value.
 	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err)
@@ -74,8 +72,8 @@ func runKubectl() int {
 	return 0
 }
 
-// runKwok reads the global flags (--config above all) before the command is
-// made, as the command takes its defaults from the configuration file.
+// runKwok parses the global flags, most notably --config, before it creates the command, because the command takes its defaults from the
+// configuration file.
 func runKwok() int {
 	flags := pflag.NewFlagSet("global", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
@@ -88,8 +86,7 @@ func runKwok() int {
 		return 1
 	}
 	command := kwok.NewCommand(ctx)
-	// Kubernetes has put a --version flag of its own in front of all commands of
-	// this file, and cobra stops at one that is not its own.
+	// Kubernetes registers its own --version flag for all commands in this file, which conflicts with the one that cobra adds for a version.
 	command.Version = ""
 	command.PersistentFlags().AddFlagSet(flags)
 	if err := command.ExecuteContext(ctx); err != nil {

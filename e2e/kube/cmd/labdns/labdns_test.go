@@ -38,15 +38,15 @@ func service(name, ip string, ports ...corev1.ServicePort) *corev1.Service {
 	return svc
 }
 
-func endpoints(of string, port int32, list ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+func endpoints(service string, port int32, list ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: of + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: of}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: service + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 		Endpoints:  list,
 		Ports:      []discoveryv1.EndpointPort{{Name: new("http"), Port: new(port), Protocol: new(corev1.ProtocolTCP)}},
 	}
 }
 
-// shop has a Service with an address, one without, and one elsewhere.
+// shop returns a zone with a Service that has a cluster IP, a headless one, and an external one.
 func shop(t *testing.T) zone {
 	t.Helper()
 	elsewhere := service("bank", "")
@@ -71,24 +71,24 @@ func TestWhatANameStandsFor(t *testing.T) {
 		want       []string
 		absent     bool
 	}{
-		{what: "a Service is its cluster IP", name: "web.shop.svc.cluster.local", kind: dnsmessage.TypeA, want: []string{"10.0.0.7"}},
-		{what: "a name without an IPv6 address is there all the same", name: "web.shop.svc.cluster.local", kind: dnsmessage.TypeAAAA},
-		{what: "a headless Service is its ready endpoints", name: "db.shop.svc.cluster.local", kind: dnsmessage.TypeA, want: []string{"10.1.0.1", "10.1.0.2"}},
+		{what: "a Service resolves to its cluster IP", name: "web.shop.svc.cluster.local", kind: dnsmessage.TypeA, want: []string{"10.0.0.7"}},
+		{what: "a name without an IPv6 address exists nevertheless", name: "web.shop.svc.cluster.local", kind: dnsmessage.TypeAAAA},
+		{what: "a headless Service resolves to its ready endpoints", name: "db.shop.svc.cluster.local", kind: dnsmessage.TypeA, want: []string{"10.1.0.1", "10.1.0.2"}},
 		{what: "an endpoint is found by its hostname", name: "db-0.db.shop.svc.cluster.local", kind: dnsmessage.TypeA, want: []string{"10.1.0.1"}},
-		{what: "an endpoint without one has its address for a name", name: "10-1-0-2.db.shop.svc.cluster.local", kind: dnsmessage.TypeA, want: []string{"10.1.0.2"}},
+		{what: "an endpoint without a hostname is found by its address", name: "10-1-0-2.db.shop.svc.cluster.local", kind: dnsmessage.TypeA, want: []string{"10.1.0.2"}},
 		{what: "an endpoint that is not ready has no name", name: "10-1-0-3.db.shop.svc.cluster.local", kind: dnsmessage.TypeA, absent: true},
 		{what: "an ExternalName is an alias", name: "bank.shop.svc.cluster.local", kind: dnsmessage.TypeA, want: []string{"web.shop.svc.cluster.local."}},
 		{what: "a port of a Service", name: "_http._tcp.web.shop.svc.cluster.local", kind: dnsmessage.TypeSRV, want: []string{"web.shop.svc.cluster.local.:80"}},
 		{
-			what: "a port of a headless Service is one of each endpoint", name: "_http._tcp.db.shop.svc.cluster.local", kind: dnsmessage.TypeSRV,
+			what: "a port of a headless Service exists for each endpoint", name: "_http._tcp.db.shop.svc.cluster.local", kind: dnsmessage.TypeSRV,
 			want: []string{"10-1-0-2.db.shop.svc.cluster.local.:5432", "db-0.db.shop.svc.cluster.local.:5432"},
 		},
 		{what: "no such port", name: "_grpc._tcp.web.shop.svc.cluster.local", kind: dnsmessage.TypeSRV, absent: true},
 		{what: "no such protocol", name: "_http._udp.web.shop.svc.cluster.local", kind: dnsmessage.TypeSRV, absent: true},
 		{what: "no such Service", name: "wob.shop.svc.cluster.local", kind: dnsmessage.TypeA, absent: true},
 		{what: "a Service of another namespace", name: "web.default.svc.cluster.local", kind: dnsmessage.TypeA, absent: true},
-		{what: "a search path that went too far", name: "web.shop.svc.cluster.local.shop.svc.cluster.local", kind: dnsmessage.TypeA, absent: true},
-		{what: "a name of the world", name: "example.org", kind: dnsmessage.TypeA, absent: true},
+		{what: "a search domain too many", name: "web.shop.svc.cluster.local.shop.svc.cluster.local", kind: dnsmessage.TypeA, absent: true},
+		{what: "a name outside the cluster", name: "example.org", kind: dnsmessage.TypeA, absent: true},
 		{what: "the domain itself", name: "cluster.local", kind: dnsmessage.TypeA},
 		{what: "a namespace alone", name: "shop.svc.cluster.local", kind: dnsmessage.TypeA, absent: true},
 	} {
@@ -115,7 +115,7 @@ func TestWhatANameStandsFor(t *testing.T) {
 	}
 }
 
-// resolver asks the server with the standard library's client.
+// resolver returns the standard library's client for a server of the zone.
 func resolver(t *testing.T, z zone) *net.Resolver {
 	t.Helper()
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -153,7 +153,7 @@ func TestAClientGetsItsAnswers(t *testing.T) {
 	_, err = r.LookupHost(t.Context(), "wob.shop.svc.cluster.local.")
 	var dnsErr *net.DNSError
 	require.ErrorAs(t, err, &dnsErr)
-	require.True(t, dnsErr.IsNotFound, "a name that is not there is not a server that fails")
+	require.True(t, dnsErr.IsNotFound, "a missing name must give NXDOMAIN instead of a server failure")
 }
 
 func TestAnAnswerTooLongForAPacketComesByStream(t *testing.T) {

@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// run serves until the context ends.
+// run serves until ctx ends.
 func run(ctx context.Context, kubeconfig, listen, domain string) error {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

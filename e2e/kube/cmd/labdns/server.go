@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// ttl is short, because tests delete and create Services of the same name.
+	// ttl is short because tests delete and recreate Services with the same name.
 	ttl = 5 // Seconds.
-	// plainSize is the size that a client without EDNS accepts by UDP.
+	// plainSize is the maximum size of a UDP message for clients without EDNS.
 	plainSize = 512
-	// maxSize is the most that is sent by UDP: it is never fragmented.
+	// maxSize is the maximum size of any UDP message. Messages of this size are never fragmented.
 	maxSize = 1232
-	// streamTimeout ends a connection that asks nothing.
+	// streamTimeout is how long a connection may be idle.
 	streamTimeout = 5 * time.Second
-	// maxAliases limits a chain of aliases, which the server follows for its clients.
+	// maxAliases limits the chain of aliases that the server follows for its clients.
 	maxAliases = 8
 )
 
-// servePackets answers until the socket is closed.
+// servePackets answers UDP queries until the socket is closed.
 func servePackets(conn net.PacketConn, z zone) {
 	buf := make([]byte, 4096)
 	for {
@@ -33,7 +33,7 @@ func servePackets(conn net.PacketConn, z zone) {
 			return
 		}
 		if err != nil {
-			continue // An error of one packet: the client is gone, for example.
+			continue // It concerns a single packet: for example, the client is gone.
 		}
 		if out := reply(z, buf[:n], true); out != nil {
 			_, _ = conn.WriteTo(out, from)
@@ -41,7 +41,7 @@ func servePackets(conn net.PacketConn, z zone) {
 	}
 }
 
-// serveStreams answers until the listener is closed.
+// serveStreams answers TCP queries until the listener is closed.
 func serveStreams(listener net.Listener, z zone) {
 	for {
 		conn, err := listener.Accept()
@@ -76,7 +76,7 @@ func serveStream(conn net.Conn, z zone) {
 	}
 }
 
-// reply is the answer to one message; nil if it is no question.
+// reply returns the answer to a message, or nil if the message is not a query.
 func reply(z zone, in []byte, packet bool) []byte {
 	var parser dnsmessage.Parser
 	header, err := parser.Start(in)
@@ -116,7 +116,7 @@ func reply(z zone, in []byte, packet bool) []byte {
 	}
 	data, err := out.Pack()
 	if err == nil && packet && len(data) > acceptedSize(&parser) {
-		out.Truncated, out.Answers = true, nil // The client retries by TCP.
+		out.Truncated, out.Answers = true, nil // The client retries over TCP.
 		data, err = out.Pack()
 	}
 	if err != nil {
@@ -125,7 +125,7 @@ func reply(z zone, in []byte, packet bool) []byte {
 	return data
 }
 
-// acceptedSize is the size of an answer that the client accepts by UDP.
+// acceptedSize returns the maximum size of an answer that the client accepts over UDP.
 func acceptedSize(parser *dnsmessage.Parser) int {
 	if parser.SkipAllQuestions() != nil || parser.SkipAllAnswers() != nil || parser.SkipAllAuthorities() != nil {
 		return plainSize

@@ -12,14 +12,14 @@ import (
 
 // zone answers from a cache of the apiserver's objects.
 type zone struct {
-	domain    string        // Without dots around it.
-	services  cache.Indexer // By namespace/name.
-	endpoints cache.Indexer // With the index of byService.
+	domain    string        // Without leading or trailing dots.
+	services  cache.Indexer // Keyed by namespace/name.
+	endpoints cache.Indexer // With the index from byService.
 }
 
 const serviceIndex = "service"
 
-// byService finds the EndpointSlices of a Service, by namespace/name.
+// byService returns an index of EndpointSlices by the namespace/name of their Service.
 func byService() cache.Indexers {
 	return cache.Indexers{serviceIndex: func(obj any) ([]string, error) {
 		slice, ok := obj.(*discoveryv1.EndpointSlice)
@@ -30,9 +30,8 @@ func byService() cache.Indexers {
 	}}
 }
 
-// lookup returns the records of a name, which is in lower case and without the
-// last dot. A name can be there and have no record of the asked type; that
-// differs from one that is not there: some resolvers give up on the latter.
+// lookup returns the records for a name, which must be in lower case and without the trailing dot. found is true if the name exists, even if it
+// has no record of the requested type: some resolvers give up if a name doesn't exist.
 func (z zone) lookup(name string, kind dnsmessage.Type) (records []dnsmessage.ResourceBody, found bool) {
 	rest, ok := strings.CutSuffix(name, ".svc."+z.domain)
 	if !ok {
@@ -95,10 +94,9 @@ func (z zone) host(key, host string, kind dnsmessage.Type) (records []dnsmessage
 	return records, found
 }
 
-// port answers _PORT._PROTO: with the Service's own name, or with the name of
-// each endpoint if the Service is headless.
+// port returns the records for _PORT._PROTO. They point to the Service's own name, or to the name of each endpoint of a headless Service.
 func (z zone) port(svc *corev1.Service, name, port, proto string, kind dnsmessage.Type) (records []dnsmessage.ResourceBody, found bool) {
-	// The name after the two labels is the Service's.
+	// The Service's name follows the two labels.
 	_, rest, _ := strings.Cut(name, ".")
 	_, target, _ := strings.Cut(rest, ".")
 	add := func(host string, number int32) {
@@ -127,15 +125,15 @@ func (z zone) port(svc *corev1.Service, name, port, proto string, kind dnsmessag
 	return records, found
 }
 
-// endpoint is one address behind a Service.
+// endpoint is an address of a Service.
 type endpoint struct {
 	host    string
 	address string
 	ports   []discoveryv1.EndpointPort
 }
 
-// ready lists the endpoints that take traffic. The controller that writes the
-// slices calls all of them ready where the Service publishes those that are not.
+// ready returns the endpoints that receive traffic. If the Service has publishNotReadyAddresses, the controller that writes the slices marks
+// all endpoints as ready.
 func (z zone) ready(key string) []endpoint {
 	objs, err := z.endpoints.ByIndex(serviceIndex, key)
 	if err != nil {
@@ -163,7 +161,7 @@ func (z zone) ready(key string) []endpoint {
 	return out
 }
 
-// appendAddress adds an A or AAAA record if the address is of the asked type.
+// appendAddress adds an A or AAAA record if the address matches the requested type.
 func appendAddress(out []dnsmessage.ResourceBody, address string, kind dnsmessage.Type) []dnsmessage.ResourceBody {
 	ip, err := netip.ParseAddr(address)
 	switch {

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// None of these tests is parallel: a supervisor takes in every child of its
-// process and every signal.
+// These tests are not parallel, because a supervisor handles all children and all signals of its process.
 
 func TestAStepThatIsNoneIsRefused(t *testing.T) {
 	for _, c := range []struct {
@@ -24,9 +23,9 @@ func TestAStepThatIsNoneIsRefused(t *testing.T) {
 		{what: "an unknown verb", step: []string{"reboot"}, want: "no such verb"},
 		{what: "too few arguments", step: []string{"bind", "/a"}, want: "needs 2 arguments"},
 		{what: "an unknown propagation", step: []string{"propagate", "slave"}, want: "neither private nor shared"},
-		{what: "a program that is not there", step: []string{"run", "no-such-program"}, want: "executable file not found"},
-		{what: "a folder to keep that is not there", step: []string{"cover", "/nowhere", "/nowhere/else"}, want: "keep /nowhere/else"},
-		{what: "a folder to bind that is not there", step: []string{"bind", "/nowhere", "/nowhere/else"}, want: "no such file"},
+		{what: "a missing program", step: []string{"run", "no-such-program"}, want: "executable file not found"},
+		{what: "a missing folder to keep", step: []string{"cover", "/nowhere", "/nowhere/else"}, want: "keep /nowhere/else"},
+		{what: "a missing folder to bind", step: []string{"bind", "/nowhere", "/nowhere/else"}, want: "no such file"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			require.ErrorContains(t, do(newSupervisor(), c.step), c.want)
@@ -51,7 +50,7 @@ func TestStepsThatChangeFiles(t *testing.T) {
 	require.Equal(t, "text", string(data))
 	data, err = os.ReadFile(dir + "/group/cgroup.procs")
 	require.NoError(t, err)
-	require.Equal(t, "0", string(data), "0 is whoever writes it")
+	require.Equal(t, "0", string(data), "0 means the calling process")
 }
 
 func TestAFileIsMadeWhereALinkToNowhereLeads(t *testing.T) {
@@ -82,7 +81,7 @@ func TestAServiceThatEndsIsStartedAgain(t *testing.T) {
 		return strings.Count(string(data), "started")
 	}
 	require.NoError(t, s.wait(20*time.Second, func() bool { return starts() == 2 }))
-	require.Len(t, s.services, 1, "it is the same service")
+	require.Len(t, s.services, 1, "the service is the same")
 	require.NoError(t, do(s, []string{"run", "true"}), "steps continue meanwhile")
 }
 

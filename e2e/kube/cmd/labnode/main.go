@@ -10,8 +10,7 @@ import (
 )
 
 func main() {
-	// Namespaces belong to threads: all that is done to them, and all that is
-	// started in them, is done by this one.
+	// Namespaces belong to threads: this thread sets them up and starts everything in them.
 	runtime.LockOSThread()
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: labnode STEPS.json")
@@ -23,7 +22,7 @@ func main() {
 	}
 }
 
-// run does the steps and then supervises the programs until the node is shut down.
+// run performs the steps and then supervises the programs until the node is shut down.
 func run(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

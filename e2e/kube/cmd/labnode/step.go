@@ -17,9 +17,9 @@ const (
 	pollEvery  = 20 * time.Millisecond
 )
 
-// verb does a step with its arguments.
+// verb performs a step with its arguments.
 type verb struct {
-	args int // How many at least.
+	args int // The minimum number of arguments.
 	do   func(s *supervisor, args []string) error
 }
 
@@ -67,7 +67,7 @@ func mkdir(folders []string) error {
 
 func join(groups []string) error {
 	for _, g := range groups {
-		// 0 is the process that writes it.
+		// 0 stands for the process that writes it.
 		if err := os.WriteFile(filepath.Join(g, "cgroup.procs"), []byte("0"), 0); err != nil {
 			return err
 		}
@@ -98,8 +98,7 @@ func bind(source, target string) error {
 	return unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// makeFile makes an empty file, where a link leads to if the path is a link to
-// nowhere, and returns its path.
+// makeFile creates an empty file and returns its path. If the path is a dangling link, it creates the file at the link's target.
 func makeFile(path string) (string, error) {
 	if to, err := os.Readlink(path); err == nil {
 		if !filepath.IsAbs(to) {
@@ -113,8 +112,8 @@ func makeFile(path string) (string, error) {
 	return path, os.WriteFile(path, nil, 0o644)
 }
 
-// cover hides what the machine has in a folder behind an empty file system.
-// Paths below it that are kept are opened before and bound back after.
+// cover hides the machine's content of a folder behind an empty file system. Paths in keep are opened before that, and bind-mounted into it
+// afterwards.
 func cover(folder string, keep []string) error {
 	kept := map[string]string{}
 	for _, path := range keep {

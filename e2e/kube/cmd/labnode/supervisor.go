@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// restartAfter is how long a program that ended is left alone.
+	// restartAfter is the delay before a program that has ended is restarted.
 	restartAfter = time.Second
-	// serviceGrace is for each program, restGrace for all that is left.
+	// serviceGrace is how long each program may take to stop, and restGrace how long everything else may take.
 	serviceGrace = 2 * time.Second
 	restGrace    = 3 * time.Second
 )
 
 var errShutdown = errors.New("shut down by a signal")
 
-// service is a program that is to run as long as the node does.
+// service is a program that runs as long as the node does.
 type service struct {
 	name string
 	log  string
@@ -31,14 +31,14 @@ type service struct {
 	pid  int
 }
 
-// supervisor starts programs and waits for their ends. It is used by one
-// goroutine, which alone waits for children: there are as many of others.
+// supervisor starts programs and waits for them to end. Only one goroutine may use it, because it waits for all children of the process,
+// including those that it didn't start.
 type supervisor struct {
 	services []*service
 	signals  chan os.Signal
 	restart  chan *service
-	ended    map[int]syscall.WaitStatus // Of children that are no service; only those of run stay.
-	running  int                        // The pid that run waits for.
+	ended    map[int]syscall.WaitStatus // The status of the program that run waits for.
+	running  int                        // The PID that run waits for.
 }
 
 func newSupervisor() *supervisor {
@@ -51,7 +51,7 @@ func newSupervisor() *supervisor {
 	return s
 }
 
-// start starts a program with its log as output.
+// start starts a program, with its log file as output.
 func (s *supervisor) start(svc *service) error {
 	log, err := os.OpenFile(svc.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *supervisor) start(svc *service) error {
 	return nil
 }
 
-// run starts a program, with our own output, and waits for its end.
+// run starts a program that shares our output, and waits until it ends.
 func (s *supervisor) run(args []string) error {
 	pid, err := fork(args, os.Stderr)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *supervisor) run(args []string) error {
 	}
 }
 
-// wait supervises the children until done.
+// wait supervises the children until done returns true.
 func (s *supervisor) wait(limit time.Duration, done func() bool) error {
 	deadline := time.Now().Add(limit)
 	for !done() {
@@ -103,7 +103,7 @@ func (s *supervisor) wait(limit time.Duration, done func() bool) error {
 	return nil
 }
 
-// mind handles the next event, if there is one within that time.
+// mind handles the next event, or none if limit passes first.
 func (s *supervisor) mind(limit time.Duration) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -116,12 +116,12 @@ func (s *supervisor) mind(limit time.Duration) error {
 	case svc := <-s.restart:
 		return s.start(svc)
 	case <-timer.C:
-		s.reap() // A signal that found the channel full is not sent again.
+		s.reap() // A signal is lost if the channel was full.
 	}
 	return nil
 }
 
-// reap waits for children that have ended, and restarts services.
+// reap collects children that have ended, and restarts services.
 func (s *supervisor) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -146,11 +146,10 @@ func (s *supervisor) reap() {
 	}
 }
 
-// shutdown ends the node in order: its programs, the last one first, then
-// everything.
+// shutdown stops the node's programs, last one first, and then everything else.
 func (s *supervisor) shutdown() {
 	slices.Reverse(s.services)
-	for _, svc := range s.services[:max(0, len(s.services)-1)] { // The first one started serves the others.
+	for _, svc := range s.services[:max(0, len(s.services)-1)] { // The program that was started first serves the others.
 		if svc.pid == 0 {
 			continue
 		}
@@ -172,8 +171,7 @@ func gone(pid int) bool {
 	return got == pid || errors.Is(err, syscall.ECHILD)
 }
 
-// fork starts a program from this very thread, so that it gets the thread's
-// namespaces.
+// fork starts a program from the current thread, so that the program gets the thread's namespaces.
 func fork(args []string, out *os.File) (int, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

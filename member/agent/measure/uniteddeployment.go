@@ -1,0 +1,139 @@
+package measure
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/plan/overlay"
+)
+
+// measureUnitedDeployment also reports the subsets, because the hub allocates by them.
+func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
+	ud := &appsv1beta1.UnitedDeployment{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, ud); err != nil {
+		unreadable(s, err)
+		return
+	}
+	u := ud.Status
+	if s.Revision = u.UpdatedRevision; s.Revision == "" { // v1alpha1 has it here.
+		s.Revision, _, _ = unstructured.NestedString(live.Object, "status", "updateStatus", "updatedRevision")
+	}
+	s.Counts = fleetv1alpha1.WorkCounts{
+		Replicas: u.Replicas, Ready: u.ReadyReplicas, Available: u.AvailableReplicas,
+		Updated: u.UpdatedReplicas, UpdatedReady: u.UpdatedReadyReplicas,
+	}
+	if ud.Spec.Replicas != nil {
+		s.Counts.Desired = *ud.Spec.Replicas
+	}
+	asked := map[string]int32{}
+	for _, subset := range ud.Spec.Topology.Subsets {
+		if subset.Replicas != nil {
+			asked[subset.Name] = subset.Replicas.IntVal
+		}
+	}
+	healthy := u.ObservedGeneration >= ud.Generation && u.Replicas == s.Counts.Desired && len(u.SubsetStatuses) == len(ud.Spec.Topology.Subsets)
+	for i, sub := range u.SubsetStatuses {
+		if i == fleetv1alpha1.SubsetsPerRow {
+			break
+		}
+		c := fleetv1alpha1.SubsetCounts{
+			Name: sub.Name, Partition: sub.Partition,
+			WorkCounts: fleetv1alpha1.WorkCounts{
+				Desired: sub.Replicas, Replicas: sub.Replicas, Ready: sub.ReadyReplicas, Available: sub.AvailableReplicas,
+				Updated: sub.UpdatedReplicas, UpdatedReady: sub.UpdatedReadyReplicas,
+			},
+		}
+		if n, ok := asked[sub.Name]; ok {
+			c.Desired = n
+		}
+		healthy = healthy && c.Replicas == c.Desired && c.Available >= c.Desired && c.Updated >= c.Desired-c.Partition
+		s.Subsets = append(s.Subsets, c)
+	}
+	s.Phase = fleetv1alpha1.WorkProgressing
+	if healthy {
+		s.Phase = fleetv1alpha1.WorkHealthy
+	}
+	for _, c := range u.Conditions {
+		if c.Type == appsv1beta1.SubsetFailure && c.Status == corev1.ConditionTrue {
+			s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, string(appsv1beta1.SubsetFailure), c.Message
+		}
+	}
+}
+
+// shrunkUnitedDeployment compares the subsets as well as spec.replicas. A subset that is left out counts as shrinking.
+func shrunkUnitedDeployment(want, live *unstructured.Unstructured) string {
+	if field := shrunkReplicas(want, live); field != "" {
+		return field
+	}
+	wanted, current := subsetReplicas(want), subsetReplicas(live)
+	for _, name := range slices.Sorted(maps.Keys(current)) {
+		if replicas, ok := wanted[name]; !ok || replicas < current[name] {
+			return "spec.topology.subsets[" + name + "]"
+		}
+	}
+	return ""
+}
+
+// onlyShrinksUnitedDeployment allows fewer replicas and subsets, and changed partitions. Partitions are numbers of replicas too, and start no
+// update while the template stays the same.
+func onlyShrinksUnitedDeployment(want, live *unstructured.Unstructured) bool {
+	current := map[string]any{}
+	subsets, _, _ := unstructured.NestedSlice(live.Object, "spec", "topology", "subsets")
+	for _, s := range subsets {
+		if subset, ok := s.(map[string]any); ok {
+			name, _, _ := unstructured.NestedString(subset, "name")
+			current[name] = subset
+		}
+	}
+	wanted, _, _ := unstructured.NestedSlice(want.Object, "spec", "topology", "subsets")
+	kept := make([]any, 0, len(wanted))
+	for _, s := range wanted {
+		subset, _ := s.(map[string]any)
+		name, _, _ := unstructured.NestedString(subset, "name")
+		kept = append(kept, current[name]) // A new subset has nothing to differ from.
+	}
+	former := live.DeepCopy()
+	if err := unstructured.SetNestedSlice(former.Object, kept, "spec", "topology", "subsets"); err != nil {
+		return false
+	}
+	before := subsetReplicas(live)
+	for name, replicas := range subsetReplicas(want) {
+		if limit, ok := before[name]; !ok || replicas > limit {
+			return false
+		}
+	}
+	for _, path := range overlay.Paths(former.Object, want.Object) {
+		switch {
+		case path == "spec.replicas" && shrunkReplicas(want, live) != "":
+		case strings.HasPrefix(path, "spec.topology.subsets[") && strings.HasSuffix(path, "].replicas"):
+		case strings.HasPrefix(path, "spec.updateStrategy.manualUpdate.partitions"):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// subsetReplicas reads the replicas of the subsets whose replicas are numbers, as the hub writes them.
+func subsetReplicas(o *unstructured.Unstructured) map[string]int64 {
+	subsets, _, _ := unstructured.NestedSlice(o.Object, "spec", "topology", "subsets")
+	out := make(map[string]int64, len(subsets))
+	for _, s := range subsets {
+		subset, ok := s.(map[string]any)
+		if !ok {
+			continue
+		}
+		name, _, _ := unstructured.NestedString(subset, "name")
+		if replicas, ok, _ := unstructured.NestedInt64(subset, "replicas"); ok {
+			out[name] = replicas
+		}
+	}
+	return out
+}
