@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +30,8 @@ func ownerOf(job *appsv1beta1.ImagePullJob) client.FieldOwner {
 type applied struct {
 	// idle is how many pulls should have begun but did not.
 	idle int
+	// retry is when to plan again because a write was overtaken; 0 means never.
+	retry time.Duration
 	// err is why a reconcile must be repeated; nil if it need not be. gone means that the job was deleted, or its finalizer removed.
 	err  error
 	gone bool
@@ -55,6 +58,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	for i, out := range outcomes {
 		if p.steps[i].begins && !out.done {
 			a.idle++
+		}
+		if out.overtaken {
+			a.retry = overtakenDelay
 		}
 		if out.err != nil {
 			errs = append(errs, out.err)
@@ -86,13 +92,19 @@ func (p *planned) countStarts() int {
 	return n
 }
 
+// overtakenDelay is the time after which a job whose write was overtaken is planned again. By then the cache shows the other write. Its watch
+// event doesn't enqueue a job that owns nothing in the NodeImage yet.
+const overtakenDelay = time.Second
+
 // outcome is the result of one write.
 type outcome struct {
 	done bool
-	err  error
+	// overtaken means that nothing was written, because somebody else has changed or deleted the NodeImage, which the plan didn't see.
+	overtaken bool
+	err       error
 }
 
-// write applies what a job wants in one NodeImage. Entries written by others stay.
+// write applies what a job wants in one NodeImage. Entries written by others stay, unless the step overwrites them.
 func (r *Reconciler) write(ctx context.Context, job *appsv1beta1.ImagePullJob, s step) outcome {
 	written, err := r.send(ctx, job, s, images(s.ref.Name, s.entry, s.sandbox))
 	if err == nil && s.entry == nil && owned(written, job.UID) {
@@ -102,7 +114,9 @@ func (r *Reconciler) write(ctx context.Context, job *appsv1beta1.ImagePullJob, s
 		}
 	}
 	switch {
-	case ownership.Passed(err): // The node is gone, or another one has its name.
+	case apierrors.IsConflict(err):
+		return outcome{overtaken: true}
+	case ownership.Passed(err): // The node is gone, or another one has its name. Its watch event enqueues the job.
 		return outcome{}
 	case err != nil:
 		return outcome{err: fmt.Errorf("apply NodeImage %s: %w", s.node.Name, err)}
@@ -110,7 +124,9 @@ func (r *Reconciler) write(ctx context.Context, job *appsv1beta1.ImagePullJob, s
 	return outcome{done: true}
 }
 
-// send applies images of a job, and returns the resulting NodeImage.
+// send applies images of a job, and returns the resulting NodeImage. It never takes from other jobs what the plan didn't see: a step that
+// overwrites is refused if the NodeImage has changed since it was read, and any other step if it would change what another manager has applied.
+// Other steps need no lock on the whole NodeImage, so jobs of different images don't get in each other's way.
 func (r *Reconciler) send(
 	ctx context.Context, job *appsv1beta1.ImagePullJob, s step, images map[string]appsv1beta1.ImageSpec,
 ) (*appsv1beta1.NodeImage, error) {
@@ -123,7 +139,12 @@ func (r *Reconciler) send(
 	u.SetGroupVersionKind(appsv1beta1.GroupVersion.WithKind("NodeImage"))
 	u.SetName(s.node.Name)
 	u.SetUID(s.node.UID)
-	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), ownerOf(job), client.ForceOwnership); err != nil {
+	opts := []client.ApplyOption{ownerOf(job)}
+	if s.overwrites {
+		u.SetResourceVersion(s.node.ResourceVersion)
+		opts = append(opts, client.ForceOwnership)
+	}
+	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), opts...); err != nil {
 		return nil, err
 	}
 	written := &appsv1beta1.NodeImage{}

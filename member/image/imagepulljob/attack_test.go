@@ -1,20 +1,29 @@
 package imagepulljob
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 	"github.com/flotilla-io/flotilla/pkg/noded/pullsecret"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -106,6 +115,75 @@ func TestAttack28APullIsNotChangedByAnotherNamespace(t *testing.T) {
 	p = plan(observedBy(ours, theirs, nodeImageWith("a", pulls, entryOf(theirs))), noon)
 	require.Equal(t, int64(3), p.steps[0].entry.Version)
 	require.NotNil(t, p.steps[0].entry.PullPolicy)
+}
+
+// Caches lag: a write must not change a pull that its plan didn't see.
+func TestAttack28APullThatIsNotSeenIsNotChanged(t *testing.T) {
+	t.Parallel()
+	const pulls, failed = appsv1beta1.ImagePhasePulling, appsv1beta1.ImagePhaseFailed
+	ours, theirs := tenants()
+	other := newEntry(theirs, imagepull.Reference{Name: "nginx", Tag: "2"}, "a", 0, metav1.NewTime(noon))
+	shared := entryOf(theirs)
+	shared.OwnerReferences = append(shared.OwnerReferences, joinedEntry(ours, nginx).OwnerReferences...)
+	slower := ours.DeepCopy()
+	slower.Spec.PullPolicy.TimeoutSeconds = new(int32(900))
+	sandboxed := ours.DeepCopy()
+	sandboxed.Spec.SandboxConfig = &appsv1beta1.SandboxConfig{Labels: map[string]string{"a": "b"}}
+	gone := observedBy(sandboxed, theirs, nodeImageWith("a", pulls, other))
+	gone.others = nil
+	for _, tc := range []struct {
+		name string
+		o    observed
+		want bool
+	}{
+		{"a new entry", observedBy(ours, theirs, nodeImage("a")), false},
+		{"a new entry beside another tag", observedBy(sandboxed, theirs, nodeImageWith("a", pulls, other)), false},
+		{"the sandbox config of other tags", gone, true},
+		{"a shared pull", observedBy(ours, theirs, nodeImageWith("a", pulls, entryOf(theirs))), false},
+		{"a failed pull", observedBy(ours, theirs, nodeImageWith("a", failed, entryOf(theirs))), true},
+		{"a failed pull that was shared", observedBy(ours, theirs, nodeImageWith("a", failed, shared)), true},
+		{"other settings", observedBy(slower, theirs, nodeImageWith("a", pulls, entryOf(ours))), true},
+	} {
+		p := plan(tc.o, noon)
+		require.Len(t, p.steps, 1, tc.name)
+		require.Equal(t, tc.want, p.steps[0].overwrites, tc.name)
+	}
+}
+
+func TestAttack28AWriteThatIsOvertakenIsPlannedAgain(t *testing.T) {
+	t.Parallel()
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "nodeimages"}, "a", errors.New("modified"))
+	ours, theirs := tenants()
+	for name, tc := range map[string]struct {
+		n      *appsv1beta1.NodeImage
+		force  bool
+		answer error
+		want   applied
+	}{
+		"a new entry, which somebody else has written": {nodeImage("a"), false, conflict, applied{idle: 1, retry: overtakenDelay}},
+		"a failed pull, which somebody else repeats": {
+			nodeImageWith("a", appsv1beta1.ImagePhaseFailed, entryOf(theirs)), true, conflict, applied{idle: 1, retry: overtakenDelay},
+		},
+		"a node that is gone": {
+			nodeImage("a"), false, apierrors.NewNotFound(schema.GroupResource{Resource: "nodeimages"}, "a"), applied{idle: 1},
+		},
+	} {
+		tc.n.ResourceVersion = "7"
+		var sent client.ApplyOptions
+		var version string
+		c := interceptor.NewClient(nil, interceptor.Funcs{
+			Apply: func(_ context.Context, _ client.WithWatch, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+				sent.ApplyOptions(opts)
+				version = config.(metav1.Object).GetResourceVersion() //nolint:forcetypeassert // As our code makes it.
+				return tc.answer
+			},
+		})
+		o := observedBy(ours, theirs, tc.n)
+		r := &Reconciler{Controller: controltest.New(c, c, clocktesting.NewFakePassiveClock(noon), &testkit.Events{})}
+		require.Equal(t, tc.want, r.apply(t.Context(), o, plan(o, noon)), name)
+		require.Equal(t, tc.force, ptr.Deref(sent.Force, false), name)
+		require.Equal(t, tc.force, version == "7", "%s: force needs the version that was read", name)
+	}
 }
 
 func TestAttack28CredentialsAreNotUsedForAnotherNamespace(t *testing.T) {

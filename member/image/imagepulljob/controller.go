@@ -19,6 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 	"github.com/flotilla-io/flotilla/pkg/noded/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
@@ -82,7 +83,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, a.err
 	}
 	s, events := status(o, p, a, now)
-	return r.Report(ctx, control.Outcome{Object: o.job, Was: o.job.Status, Is: s, Events: events, Recheck: p.recheck, Err: a.err})
+	recheck := timing.Sooner(p.recheck, a.retry)
+	return r.Report(ctx, control.Outcome{Object: o.job, Was: o.job.Status, Is: s, Events: events, Recheck: recheck, Err: a.err})
 }
 
 // placeChanged reports whether jobs may select a node that they did not select, or the other way round.

@@ -12,6 +12,10 @@
 // pull share it, but don't change it and provide no credentials: they only add themselves as owners. If the pull fails, each of them requests
 // its own pull.
 //
+// Caches lag, so a job may not see yet that others have requested the same image. It never takes over an entry that it doesn't see: it applies a
+// new entry without force, and changes an existing one only if the NodeImage is as it was read. If it's refused, it plans again with a newer
+// cache.
+//
 // Entries stay until the job is complete, and then until their TTL has passed. The controller of NodeImages removes them, as well as the
 // entries of jobs that are gone.
 package imagepulljob

@@ -114,7 +114,16 @@ func TestInCluster(t *testing.T) {
 			})
 			all = append(all, one)
 			group.Go(func() error {
-				return r.write(t.Context(), one, step{node: n, ref: ref, entry: newEntry(one, ref, n.Name, 1, now)}).err
+				for { // Each of them sees the entry of the first, and shares it.
+					node := &appsv1beta1.NodeImage{}
+					if err := c.Get(t.Context(), types.NamespacedName{Name: n.Name}, node); err != nil {
+						return err
+					}
+					s := step{node: node, ref: ref, entry: newEntry(one, ref, n.Name, 1, now), overwrites: imagepull.Find(node, ref) != nil}
+					if out := r.write(t.Context(), one, s); !out.overtaken {
+						return out.err
+					}
+				}
 			})
 		}
 		require.NoError(t, group.Wait())
@@ -147,8 +156,12 @@ func TestInCluster(t *testing.T) {
 		with := n.DeepCopy()
 		with.Status.CredentialsKey = key.Public()
 		write := func(job *appsv1beta1.ImagePullJob, entry *appsv1beta1.ImageTagSpec, logins ...pullsecret.Login) *appsv1beta1.ImageTagSpec {
-			out := r.write(t.Context(), job, sealStep(t.Context(), step{node: with, ref: shop, entry: entry}, logins))
+			node := read()
+			node.Status.CredentialsKey = with.Status.CredentialsKey
+			overwrites := imagepull.Find(node, shop) != nil && entry != nil && entry.CreatedAt != nil
+			out := r.write(t.Context(), job, sealStep(t.Context(), step{node: node, ref: shop, entry: entry, overwrites: overwrites}, logins))
 			require.NoError(t, out.err)
+			require.True(t, out.done)
 			return imagepull.Find(read(), shop)
 		}
 		first := write(theirs, wanted(theirs, shop, with, 3, now, nil), pullsecret.Login{Registry: "private.example", Username: "ann"})
@@ -178,12 +191,29 @@ func TestInCluster(t *testing.T) {
 		require.Nil(t, rest.PullPolicy)
 		require.Nil(t, write(job, nil))
 	})
+	t.Run("a pull that the plan did not see is not changed", func(t *testing.T) {
+		late := imagepull.Reference{Name: "late", Tag: "1"}
+		theirs := pulling(func(job *appsv1beta1.ImagePullJob) {
+			job.UID, job.Namespace, job.Spec.PullPolicy.TimeoutSeconds = "00000000-0000-4000-8000-0000000000bb", "rival", new(int32(7))
+		})
+		before := read()
+		require.True(t, r.write(t.Context(), theirs, step{node: before, ref: late, entry: newEntry(theirs, late, n.Name, 0, now)}).done)
+		first := imagepull.Find(read(), late)
+		for _, overwrites := range []bool{false, true} {
+			s := step{node: before, ref: late, entry: newEntry(job, late, n.Name, 0, now), overwrites: overwrites}
+			require.Equal(t, outcome{overtaken: true}, r.write(t.Context(), job, s))
+			require.Equal(t, first, imagepull.Find(read(), late))
+		}
+		require.True(t, r.write(t.Context(), job, step{node: before, ref: late, entry: joinedEntry(job, late)}).done, "sharing it changes nothing")
+		require.True(t, r.write(t.Context(), job, step{node: read(), ref: late, entry: newEntry(job, late, n.Name, 1, now), overwrites: true}).done)
+		require.Equal(t, int32(600), *imagepull.Find(read(), late).PullPolicy.TimeoutSeconds)
+	})
 	t.Run("a re-created node is not written", func(t *testing.T) {
 		former := n.DeepCopy()
 		former.UID = "652591b5-0000-4000-8000-000000000000"
 		require.Equal(t, outcome{}, r.write(t.Context(), job, step{node: former, ref: ref, entry: newEntry(job, ref, n.Name, 0, now)}))
-		former.Name = "gone"
-		require.Equal(t, outcome{}, r.write(t.Context(), job, step{node: former, ref: ref, entry: newEntry(job, ref, n.Name, 0, now)}))
+		former.Name = "gone" // The apiserver answers with a conflict. When the job is planned again, the cache shows that the node is gone.
+		require.Equal(t, outcome{overtaken: true}, r.write(t.Context(), job, step{node: former, ref: ref, entry: newEntry(job, ref, n.Name, 0, now)}))
 	})
 	t.Run("rules", func(t *testing.T) { rules(t, c) })
 }

@@ -50,6 +50,9 @@ type step struct {
 	sandbox *appsv1beta1.SandboxConfig
 	// begins means that the step starts a pull.
 	begins bool
+	// overwrites means that the step may change what others have applied, because the plan has seen it. It's valid only while the NodeImage is as it
+	// was seen. Any other step must not change what others have applied.
+	overwrites bool
 	// reason and why explain the step.
 	reason, why string
 }
@@ -238,6 +241,7 @@ func begin(
 	if sandbox(o, n, ref) {
 		s.sandbox = o.job.Spec.SandboxConfig
 	}
+	s.overwrites = entry != nil || s.sandbox != nil && len(n.Spec.Images[ref.Name].Tags) > 0
 	return s
 }
 
@@ -262,7 +266,7 @@ func changeEntry(
 	if how == limits {
 		version, created = nextVersion(n, ref, entry), metav1.NewTime(now)
 	}
-	s := step{node: n, ref: ref, reason: ReasonChanged, why: "the job's pull settings changed"}
+	s := step{node: n, ref: ref, overwrites: true, reason: ReasonChanged, why: "the job's pull settings changed"}
 	var replaced *appsv1beta1.ImageTagSpec
 	if !ours(o, entry) {
 		replaced = entry
@@ -341,8 +345,8 @@ func sandbox(o observed, n *appsv1beta1.NodeImage, ref imagepull.Reference) bool
 }
 
 // ours reports whether an entry was requested by jobs of the observed job's namespace and by no others. Two jobs that did not see each other
-// may have requested it at the same time. An entry written by OpenKruise doesn't say who requested it, so it counts as requested by the
-// deciding namespace.
+// may have requested it at the same time, with the same settings. An entry written by OpenKruise doesn't say who requested it, so it counts as
+// requested by the deciding namespace.
 func ours(o observed, entry *appsv1beta1.ImageTagSpec) bool {
 	known, own := false, false
 	for i := range entry.OwnerReferences {

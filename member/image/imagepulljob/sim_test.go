@@ -1,8 +1,10 @@
 package imagepulljob
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -73,6 +76,14 @@ func (a applying) Apply(ctx context.Context, config runtime.ApplyConfiguration, 
 	if live.UID != want.UID {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "nodeimages"}, want.Name, fmt.Errorf("the UID is %s", live.UID))
 	}
+	if want.ResourceVersion != "" && want.ResourceVersion != live.ResourceVersion {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "nodeimages"}, want.Name, errors.New("the object has been modified"))
+	}
+	if o.Force == nil || !*o.Force {
+		if what, err := disputed(live, want.Spec.Images, o.FieldManager); err != nil || what != "" {
+			return cmp.Or(err, error(apierrors.NewApplyConflict(nil, "conflict with another manager: "+what)))
+		}
+	}
 	applied := live.DeepCopy()
 	if err := apply(applied, want.Spec.Images, o.FieldManager); err != nil {
 		return err
@@ -85,13 +96,54 @@ func (a applying) Apply(ctx context.Context, config runtime.ApplyConfiguration, 
 	return err
 }
 
-// apply changes a NodeImage like a forced apply by a manager does.
-func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, manager string) error {
+// managers returns the entries that each manager has applied to a NodeImage.
+func managers(n *appsv1beta1.NodeImage) (map[string][]string, error) {
 	by := map[string][]string{}
 	if text := n.Annotations[appliedBy]; text != "" {
 		if err := json.Unmarshal([]byte(text), &by); err != nil {
-			return fmt.Errorf("read managers: %w", err)
+			return nil, fmt.Errorf("read managers: %w", err)
 		}
+	}
+	return by, nil
+}
+
+// disputed returns what an apply without force is refused for: the first entry or image that another manager has applied with other values. Fields
+// that the apply doesn't mention don't count; neither do owners, because each has a UID of its own.
+func disputed(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, manager string) (string, error) {
+	by, err := managers(n)
+	if err != nil {
+		return "", err
+	}
+	delete(by, manager)
+	others := slices.Concat(slices.Collect(maps.Values(by))...)
+	for name, image := range want {
+		live := n.Spec.Images[name]
+		if image.SandboxConfig != nil && live.SandboxConfig != nil && !apiequality.Semantic.DeepEqual(image.SandboxConfig, live.SandboxConfig) &&
+			slices.ContainsFunc(others, func(entry string) bool { return strings.HasPrefix(entry, name+" ") }) {
+			return name, nil
+		}
+		for _, tag := range image.Tags {
+			entry := imagepull.Find(n, imagepull.Reference{Name: name, Tag: tag.Tag})
+			if entry == nil || tag.CreatedAt == nil || !slices.Contains(others, name+" "+tag.Tag) {
+				continue
+			}
+			if entry.CreatedAt != nil && !entry.CreatedAt.Equal(tag.CreatedAt) ||
+				entry.ImagePullPolicy != "" && entry.ImagePullPolicy != tag.ImagePullPolicy ||
+				entry.Version != 0 && tag.Version != 0 && entry.Version != tag.Version ||
+				entry.PullPolicy != nil && !apiequality.Semantic.DeepEqual(entry.PullPolicy, tag.PullPolicy) ||
+				entry.Credentials != nil && tag.Credentials != nil && !apiequality.Semantic.DeepEqual(entry.Credentials, tag.Credentials) {
+				return name + ":" + tag.Tag, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// apply changes a NodeImage like a forced apply by a manager does.
+func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, manager string) error {
+	by, err := managers(n)
+	if err != nil {
+		return err
 	}
 	before, now := by[manager], []string{}
 	if n.Spec.Images == nil {
@@ -361,7 +413,7 @@ func withinParallelism(w *sim.World, c sim.Change) error {
 		}
 		pulling := 0
 		for _, n := range sim.All[*appsv1beta1.NodeImage](w) {
-			if unfinished(n, job.UID) {
+			if unfinished(n, job.UID) && !repeatedUnseen(w, n, job.UID) {
 				pulling++
 			}
 		}
@@ -370,6 +422,33 @@ func withinParallelism(w *sim.World, c sim.Change) error {
 		}
 	}
 	return nil
+}
+
+// repeatedUnseen reports whether everything that a node has yet to pull for a job was requested again by other jobs, after a pull whose end is
+// all that the cache shows. The job can't count such a node. It does count what it requested itself, and what the cache shows.
+func repeatedUnseen(w *sim.World, n *appsv1beta1.NodeImage, job types.UID) bool {
+	nodes := sim.Cached[*appsv1beta1.NodeImage](w)
+	i := slices.IndexFunc(nodes, func(c *appsv1beta1.NodeImage) bool { return c.UID == n.UID })
+	if i < 0 {
+		return false
+	}
+	cached := nodes[i]
+	for ref, entry := range entries(n, job) {
+		if imagepull.Done(imagepull.Phase(n, ref, entry)) {
+			continue
+		}
+		former := imagepull.Find(cached, ref)
+		if asked(entry, job) || former == nil || !owns(former, job) || former.Version == entry.Version ||
+			!imagepull.Done(imagepull.Phase(cached, ref, former)) {
+			return false
+		}
+	}
+	return true
+}
+
+// asked reports whether a job has requested the current pull of an entry.
+func asked(entry *appsv1beta1.ImageTagSpec, job types.UID) bool {
+	return slices.ContainsFunc(entry.OwnerReferences, func(o appsv1beta1.ImageTagOwner) bool { return o.UID == job && imagepull.Asked(entry, &o) })
 }
 
 // leavesOthers: a write of the controller changes no entry that is not owned by a job in this world.
@@ -393,11 +472,12 @@ func leavesOthers(_ *sim.World, c sim.Change) error {
 }
 
 // leavesPullsOfOtherNamespaces: a write for a job does not change a pull that a job of another namespace has requested and still wants, and
-// that has not failed, as far as the cache shows that.
+// that has not failed. What the cache shows of the NodeImage doesn't matter, because a write that may change the pull of another job is refused
+// if the NodeImage isn't as the cache shows it. Whether a job still wants its pull is as the cache shows it: no write can depend on that.
 func leavesPullsOfOtherNamespaces(w *sim.World, c sim.Change) error {
 	after, ok := c.After.(*appsv1beta1.NodeImage)
 	before, _ := c.Before.(*appsv1beta1.NodeImage)
-	if !ok || !c.ByController() || c.Late || before == nil {
+	if !ok || !c.ByController() || before == nil {
 		return nil
 	}
 	var writer *appsv1beta1.ImagePullJob
@@ -406,21 +486,21 @@ func leavesPullsOfOtherNamespaces(w *sim.World, c sim.Change) error {
 			writer = job
 		}
 	}
-	for _, cached := range sim.Cached[*appsv1beta1.NodeImage](w) {
-		if cached.UID != before.UID || writer == nil {
+	if writer == nil {
+		return nil
+	}
+	for _, job := range sim.Cached[*appsv1beta1.ImagePullJob](w) {
+		if job.Namespace == writer.Namespace || job.DeletionTimestamp != nil || job.Status.CompletionTime != nil {
 			continue
 		}
-		for _, job := range sim.Cached[*appsv1beta1.ImagePullJob](w) {
-			for ref, entry := range entries(cached, job.UID) {
-				entryBefore, entryAfter := imagepull.Find(before, ref), imagepull.Find(after, ref)
-				if job.Namespace == writer.Namespace || job.Status.CompletionTime != nil || imagepull.Decider(entry) != job.Namespace ||
-					imagepull.Phase(cached, ref, entry) == appsv1beta1.ImagePhaseFailed || entryBefore == nil || entryBefore.Version != entry.Version {
-					continue
-				}
-				if entryAfter == nil || entryAfter.Version != entryBefore.Version || entryAfter.ImagePullPolicy != entryBefore.ImagePullPolicy ||
-					*entryAfter.PullPolicy.TimeoutSeconds != *entryBefore.PullPolicy.TimeoutSeconds {
-					return fmt.Errorf("%s: the pull of %s that %s/%s has asked for has changed", c.Request, ref, job.Namespace, job.Name)
-				}
+		for ref, entry := range entries(before, job.UID) {
+			if !asked(entry, job.UID) || imagepull.Phase(before, ref, entry) == appsv1beta1.ImagePhaseFailed {
+				continue
+			}
+			now := imagepull.Find(after, ref)
+			if now == nil || now.Version != entry.Version || now.ImagePullPolicy != entry.ImagePullPolicy ||
+				!apiequality.Semantic.DeepEqual(now.PullPolicy, entry.PullPolicy) || !apiequality.Semantic.DeepEqual(now.Credentials, entry.Credentials) {
+				return fmt.Errorf("%s: the pull of %s that %s/%s has asked for has changed", c.Request, ref, job.Namespace, job.Name)
 			}
 		}
 	}
@@ -626,7 +706,62 @@ func stories() []sim.Scenario {
 		{Name: "a job of another namespace fails first", Objects: four(rival(never, ofImage("bad:1"))), Edits: []sim.Edit{
 			create(pulling(never, ofImage("bad:1"), func(job *appsv1beta1.ImagePullJob) { job.Spec.PullPolicy.TimeoutSeconds = new(int32(900)) })),
 		}},
+		{Name: "jobs of two other namespaces repeat a failed pull", Objects: four(rival(never, ofImage("bad:1"))), Edits: []sim.Edit{
+			create(rival(never, ofImage("bad:1"), func(job *appsv1beta1.ImagePullJob) {
+				job.Namespace, job.Name, job.Spec.PullPolicy.TimeoutSeconds = "third", "third", new(int32(2))
+			})),
+			create(pulling(never, ofImage("bad:1"), func(job *appsv1beta1.ImagePullJob) { job.Spec.PullPolicy.TimeoutSeconds = new(int32(900)) })),
+		}},
 		{Name: "a job of OpenKruise is deleted", Objects: four(pulling(never, kept)), Edits: []sim.Edit{remove(pulling())}},
+	}
+}
+
+// forcing applies with force, whatever has changed since the NodeImage was read.
+type forcing struct{ applying }
+
+func (f forcing) Apply(ctx context.Context, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	config.(metav1.Object).SetResourceVersion("") //nolint:forcetypeassert // As our code makes it.
+	return f.applying.Apply(ctx, config, append(opts, client.ForceOwnership)...)
+}
+
+// hasty reads jobs as if they allowed all nodes to pull at the same time.
+type hasty struct{ applying }
+
+func (h hasty) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	err := h.applying.Get(ctx, key, o, opts...)
+	if job, ok := o.(*appsv1beta1.ImagePullJob); ok && err == nil {
+		job.Spec.Parallelism = new(intstr.FromInt32(4))
+	}
+	return err
+}
+
+// Each of these controllers does what one of the rules forbids.
+func TestRulesAreBrokenByWhoBreaksThem(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		rule, story string
+		client      func(applying) client.Client
+	}{
+		{
+			"a pull is not changed by another namespace", "a job of another namespace wants the image first, and is deleted",
+			func(a applying) client.Client { return forcing{a} },
+		},
+		{"a pull is not changed by another namespace", "a job of another namespace fails first", func(a applying) client.Client { return forcing{a} }},
+		{"at most as many nodes pull as parallelism allows", "two jobs of one image", func(a applying) client.Client { return hasty{a} }},
+	} {
+		t.Run(tc.rule+", "+tc.story, func(t *testing.T) {
+			t.Parallel()
+			i := slices.IndexFunc(stories(), func(s sim.Scenario) bool { return s.Name == tc.story })
+			k := simulated(t)
+			k.New = func(p sim.Process) (reconcile.Reconciler, error) {
+				return &Reconciler{Controller: controltest.New(tc.client(applying{p.Client, p.Live}), p.Live, p.Clock, &testkit.Events{})}, nil
+			}
+			var err error
+			for seed := int64(0); err == nil && seed < 100; seed++ { // Some of them have a cache that lags at the wrong time.
+				err = sim.Run(t.Context(), k, stories()[i], sim.Schedule{Seed: seed}).Err
+			}
+			require.ErrorContains(t, err, tc.rule)
+		})
 	}
 }
 
