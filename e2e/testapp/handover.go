@@ -26,7 +26,7 @@ type handOver struct {
 // takeTimeout limits each exchange.
 const takeTimeout = 5 * time.Second
 
-// listen returns the listener of the process that listens at path or, if there is none, a new listener for addr. From then on, the next process
+// listen returns the listener of the process that listens at path, or a new listener for addr if no process does. From then on, the next process
 // can take it over. served tells the previous process that this one serves its requests.
 func (h *handOver) listen(ctx context.Context, addr string) (l net.Listener, served func() error, err error) {
 	var config net.ListenConfig

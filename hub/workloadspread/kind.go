@@ -56,7 +56,7 @@ func Registration(hub *placement.Hub, rules func(c client.Client, live client.Re
 }
 
 // CloneSetRegistration registers CloneSets that WorkloadSpreads place. If the member stack runs in this cluster too, its manager has their
-// webhooks. If webhook is nil, there is none.
+// webhooks. If webhook is nil, CloneSets have no webhook.
 func CloneSetRegistration(hub *placement.Hub, webhook func(c client.Client, live client.Reader, keepTemplates bool) CloneSetWebhook) setup.Kind {
 	const name = "cloneset"
 	return setup.Kind{

@@ -147,7 +147,7 @@ type applyResult struct {
 	taken, left []string
 }
 
-// apply applies want over live (nil if there is none).
+// apply applies want over live, which is nil if the object doesn't exist.
 func (w writer) apply(ctx context.Context, want *rendered, live *unstructured.Unstructured, o applyOptions) (applyResult, error) {
 	obj := want.object.DeepCopy()
 	if live != nil {
@@ -212,8 +212,8 @@ func conflictingFields(err error) []string {
 	return limitPaths(paths)
 }
 
-// withdraw deletes or orphans an object (nil if there is none) and deletes its ledger line. While a finalizer holds the object, it returns the
-// object and keeps the line.
+// withdraw deletes or orphans an object and deletes its ledger line. live is nil if the object doesn't exist. While a finalizer holds the
+// object, withdraw returns it and keeps the line.
 func (w writer) withdraw(ctx context.Context, line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured, how action) (*unstructured.Unstructured, error) {
 	switch how {
 	case actDelete:

@@ -66,7 +66,7 @@ func (l *ledger) isInherited(name string) bool {
 	return l.inherited[name]
 }
 
-// rowHolding returns the name of a line, other than except, whose object has that UID; "" if there is none.
+// rowHolding returns the name of the line, other than except, whose object has that UID, or "" if no line does.
 func (l *ledger) rowHolding(uid, except string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

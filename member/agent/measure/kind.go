@@ -22,7 +22,7 @@ type Kind struct {
 	Observed func(live *unstructured.Unstructured) bool
 	// Measure fills in the phase, revision and counts of a row from its object.
 	Measure func(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured)
-	// ShrunkField returns the first field in which want asks for less than live has, such as replicas; "" if there is none.
+	// ShrunkField returns the first field in which want asks for less than live has, such as replicas, or "" if it asks for no less.
 	ShrunkField func(want, live *unstructured.Unstructured) string
 	// OnlyShrinks reports whether want differs from live in nothing but fewer replicas.
 	OnlyShrinks func(want, live *unstructured.Unstructured) bool

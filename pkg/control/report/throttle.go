@@ -2,15 +2,11 @@ package report
 
 import (
 	"cmp"
-	"context"
 	"sync"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 // countsInterval is the default of Throttle.Interval.
@@ -114,21 +110,4 @@ func (t *Throttle) Forget(key types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.by, key)
-}
-
-// Write calls Writer.Write. mayWait: the write may be delayed, for example because the statuses differ only in counts. Then later is when the
-// caller has to try again. The events are sent in any case.
-func (t *Throttle) Write(
-	ctx context.Context, w Writer, o client.Object, old, status any, mayWait bool, now time.Time, events []event.Event,
-) (later time.Duration, err error) {
-	key := client.ObjectKeyFromObject(o)
-	write, later := t.Due(key, !apiequality.Semantic.DeepEqual(old, status), mayWait, now)
-	if !write {
-		status = old
-	}
-	wrote, err := w.Write(ctx, o, old, status, events)
-	if wrote {
-		t.Wrote(key, now)
-	}
-	return later, err
 }
