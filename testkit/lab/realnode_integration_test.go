@@ -229,7 +229,7 @@ func (b bench) webhook(t *testing.T) {
 	refused := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "refused-", Labels: map[string]string{"ask": "hook"}}}
 	require.EventuallyWithT(t, func(t2 *assert.CollectT) { // The apiserver applies it a moment later.
 		_, err := b.kube.CoreV1().ConfigMaps("default").Create(t.Context(), refused.DeepCopy(), metav1.CreateOptions{})
-		assert.ErrorContains(t2, err, "the webhook rejected the request")
+		assert.ErrorContains(t2, err, "a pod said no")
 	}, soon, 100*time.Millisecond)
 }
 
