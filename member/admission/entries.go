@@ -287,7 +287,8 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 		}
 	}
 	planned, err := e.plan(ctx, e.Client, s, webhooks, before, fresh)
-	if _, all := planned.needed[podwebhook.AllNamespaces]; err == nil && all && planned.webhooks != nil && !equality.Semantic.DeepEqual(planned.webhooks, webhooks) {
+	_, anywhere := planned.needed[podwebhook.AllNamespaces]
+	if err == nil && anywhere && planned.webhooks != nil && !equality.Semantic.DeepEqual(planned.webhooks, webhooks) {
 		// This changes which pods are sent from all namespaces: a cache that lacks an object would exclude its pods.
 		planned, err = e.plan(ctx, e.Live, s, webhooks, before, fresh)
 	}

@@ -103,7 +103,8 @@ func plan(o observed, now time.Time) planned {
 		}
 	}
 	slices.SortFunc(all, func(a, b failing) int {
-		return cmp.Or(rollout.FalseFirst(a.available, b.available), a.since.Compare(b.since), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.container, b.container))
+		return cmp.Or(rollout.FalseFirst(a.available, b.available), a.since.Compare(b.since),
+			cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.container, b.container))
 	})
 	// Restarting a pod that doesn't serve costs nothing, so such pods come first.
 	out := max(0, o.replicas-serve)
