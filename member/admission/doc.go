@@ -1,5 +1,5 @@
 // Package admission implements the two webhooks for pods. The mutating one runs the steps of all kinds (podwebhook.Step) in order when a pod is
-// created. The validating one handles requests that delete or change pods, which the guards of all kinds may refuse (podguard.Guard).
+// created. The validating one handles requests that delete or change pods, which the guards of all kinds may refuse (podwebhook.Guard).
 //
 //	run.go       runs a pod through the steps
 //	webhook.go   handles a request, and answers with a JSON patch

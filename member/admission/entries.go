@@ -152,11 +152,15 @@ func (e *Entries) Sent(namespace string) (bool, string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.state.Lock()
-	defer e.state.Unlock()
-	_, open := e.now[namespace]
-	_, all := e.now[podwebhook.AllNamespaces]
+	now, kept := e.now, e.kept
+	e.state.Unlock()
+	if now == nil {
+		now, kept = e.inherited()
+	}
+	_, open := now[namespace]
+	_, all := now[podwebhook.AllNamespaces]
 	switch exempt := slices.Contains(e.Exempt, namespace); {
-	case (open || all && !exempt) && slices.Contains(e.kept, namespace):
+	case (open || all && !exempt) && slices.Contains(kept, namespace):
 		return false, fmt.Sprintf("namespaceSelector of the entry for pods in MutatingWebhookConfiguration %s has a term of another writer that excludes "+
 			"namespace %s: remove it, or exclude this configuration from the policy that adds it", e.Configuration, namespace)
 	case open || all && !exempt:
@@ -170,6 +174,22 @@ func (e *Entries) Sent(namespace string) (bool, string) {
 		return false, "the pod webhook does not get the pods of all namespaces yet"
 	}
 	return false, "the pod webhook does not get the pods of the namespace yet"
+}
+
+// inherited returns what a new leader's cache has of the entries before its first reconcile: which namespaces are sent, and which ones other
+// writers exclude. Objects that were active under the former leader would otherwise be inactive for a moment. Their namespaces stay open,
+// because a namespace is closed only once the apiserver confirms that it has no object.
+func (e *Entries) inherited() (now needs, kept []string) {
+	s := e.sides()[0]
+	if len(s.sources) == 0 {
+		return nil, nil
+	}
+	config, err := e.cached(context.Background(), s)
+	if err != nil || config == nil {
+		return nil, nil
+	}
+	webhooks := webhooksOf(config)
+	return s.sent(webhooks), s.kept(webhooks)
 }
 
 // Changes implements podwebhook.Opening.
@@ -267,7 +287,8 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 		}
 	}
 	planned, err := e.plan(ctx, e.Client, s, webhooks, before, fresh)
-	if _, all := planned.needed[podwebhook.AllNamespaces]; err == nil && all && planned.webhooks != nil && !equality.Semantic.DeepEqual(planned.webhooks, webhooks) {
+	_, anywhere := planned.needed[podwebhook.AllNamespaces]
+	if err == nil && anywhere && planned.webhooks != nil && !equality.Semantic.DeepEqual(planned.webhooks, webhooks) {
 		// This changes which pods are sent from all namespaces: a cache that lacks an object would exclude its pods.
 		planned, err = e.plan(ctx, e.Live, s, webhooks, before, fresh)
 	}

@@ -567,7 +567,8 @@ func TestANewLeaderGoesOnWhereTheFormerOneEnded(t *testing.T) {
 				Exempt: w.entries.Exempt, Ignore: w.entries.Ignore,
 			}
 			w.entries = next
-			require.False(t, w.sent("shop"), "nothing is known yet")
+			require.Equal(t, crashed == "after its write", w.sent("shop"), "what was active stays active")
+			require.False(t, w.sent("bank"))
 			changes := next.Changes()
 			require.NoError(t, w.reconcile(t))
 			require.True(t, w.sent("shop"))

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,7 +54,8 @@ func (f *failing) name() string { return requestName(f.pod, f.container, f.id) }
 func requestName(pod *corev1.Pod, container, id string) string {
 	const longest = 200
 	sum := sha256.Sum256([]byte(string(pod.UID) + "/" + container + "/" + id))
-	return pod.Name[:min(len(pod.Name), longest)] + "-liveness-" + hex.EncodeToString(sum[:8])
+	// The name of an object has no dash after a dot.
+	return strings.TrimRight(pod.Name[:min(len(pod.Name), longest)], ".") + "-liveness-" + hex.EncodeToString(sum[:8])
 }
 
 // delayed is a container that has to wait.
@@ -101,7 +103,8 @@ func plan(o observed, now time.Time) planned {
 		}
 	}
 	slices.SortFunc(all, func(a, b failing) int {
-		return cmp.Or(rollout.FalseFirst(a.available, b.available), a.since.Compare(b.since), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.container, b.container))
+		return cmp.Or(rollout.FalseFirst(a.available, b.available), a.since.Compare(b.since),
+			cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.container, b.container))
 	})
 	// Restarting a pod that doesn't serve costs nothing, so such pods come first.
 	out := max(0, o.replicas-serve)

@@ -2,6 +2,7 @@ package enhancedliveness
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -219,6 +221,8 @@ func TestThereIsOneNameForEachTimeThatAContainerRuns(t *testing.T) {
 		long.Name += "x"
 	}
 	require.LessOrEqual(t, len(requestName(long, "app", "containerd://1")), 253)
+	long.Name = strings.Repeat("x", 199) + "." + strings.Repeat("y", 50)
+	require.Empty(t, validation.IsDNS1123Subdomain(requestName(long, "app", "containerd://1")), "a name that is cut behind a dot")
 }
 
 func TestBudgetsOfWorkloads(t *testing.T) {

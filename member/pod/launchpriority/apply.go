@@ -87,7 +87,7 @@ func (r *Reconciler) release(ctx context.Context, pod *corev1.Pod, p planned) er
 // add adds the keys to an existing ConfigMap. It reads the ConfigMap through a dry run, so that the manager needs no permission to read
 // ConfigMaps: a policy in the chart limits which ones it may write.
 func (r *Reconciler) add(ctx context.Context, pod *corev1.Pod, want *corev1.ConfigMap) error {
-	live := want.DeepCopy()
+	live := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 	if err := r.Client.Patch(ctx, live, client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll); err != nil {
 		return err
 	}

@@ -80,8 +80,9 @@ func (f facts) Change(pod *corev1.Pod) string {
 	if first == slices.Min(priorities) {
 		return "its containers have the same launch priority"
 	}
-	name := cmp.Or(strings.TrimSuffix(pod.GenerateName, "-"), pod.Name)
-	name = name[:min(len(name), longestPrefix)] + "-" + f.suffix + barrierSuffix
+	name := cmp.Or(pod.GenerateName, pod.Name)
+	// The name of an object has no dash after a dot.
+	name = strings.TrimRight(name[:min(len(name), longestPrefix)], "-.") + "-" + f.suffix + barrierSuffix
 	for i, p := range priorities {
 		if p == first {
 			continue

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
@@ -99,6 +100,12 @@ func TestTheConfigMapOfAPodIsItsOwn(t *testing.T) {
 	require.NotEqual(t, named, name(func(*corev1.Pod) {}), "the next pod with the name has another ConfigMap, without keys")
 	require.Regexp(t, `^web-[a-z0-9]{5}-barrier$`, name(func(p *corev1.Pod) { p.Name, p.GenerateName = "", "web-" }))
 	require.LessOrEqual(t, len(name(func(p *corev1.Pod) { p.Name = strings.Repeat("x", 253) })), 253)
+	for text, change := range map[string]func(*corev1.Pod){
+		"a prefix that ends with a dot":   func(p *corev1.Pod) { p.Name, p.GenerateName = "", "web." },
+		"a name that is cut behind a dot": func(p *corev1.Pod) { p.Name = strings.Repeat("x", longestPrefix-1) + "." + strings.Repeat("y", 50) },
+	} {
+		require.Empty(t, validation.IsDNS1123Subdomain(name(change)), text)
+	}
 }
 
 func TestInvalidPrioritiesAreRefused(t *testing.T) {

@@ -103,7 +103,8 @@ func (r *Reconciler) update(ctx context.Context, applier podcontrol.Applier, u u
 		if result := send(w); len(result.Done) > 0 {
 			r.Events.Record(w.pod, event.Normal(ReasonReset, actionUpdate, "set the replaced containers to hotUpgradeEmptyImage"))
 		} else if result.Err != nil {
-			r.Events.Record(w.pod, event.Warning(ReasonResetFailed, actionUpdate, "could not set the replaced containers to hotUpgradeEmptyImage: %v", result.Err))
+			r.Events.Record(w.pod, event.Warning(ReasonResetFailed, actionUpdate,
+				"could not set the replaced containers to hotUpgradeEmptyImage: %v", result.Err))
 		}
 	}
 	send(r.filterAllowed(ctx, u.images, a)...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,8 +45,9 @@ func (n allowance) Forecast(_ context.Context, requests []podwebhook.Request) ([
 	return out, nil
 }
 
-func TestUpdatesThatABudgetWouldRefuseAreNotSent(t *testing.T) {
-	t.Parallel()
+// outdated returns a SidecarSet with a new image and a cluster with three pods that have the previous one. Each write to a pod calls patch first.
+func outdated(t *testing.T, patch func() error) (*appsv1beta1.SidecarSet, client.WithWatch) {
+	t.Helper()
 	old := admitted(t, `{spec: {updateStrategy: {maxUnavailable: 100%}}}`)
 	s := withImage(t, old, "log:2", "30")
 	s.Generation, s.ResourceVersion = 1, ""
@@ -58,22 +60,65 @@ func TestUpdatesThatABudgetWouldRefuseAreNotSent(t *testing.T) {
 		pod.UID = types.UID(name) // Without a UID the cache never shows a write, and nothing is planned after it.
 		objects = append(objects, pod)
 	}
-	writes := 0
-	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(s).Build(), interceptor.Funcs{
+	return s, interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(s).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			o.SetUID(types.UID(o.GetName()))
 			return w.Create(ctx, o, opts...)
 		},
 		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			if strings.HasPrefix(o.GetName(), "web-") {
-				writes++
+				if err := patch(); err != nil {
+					return err
+				}
 			}
 			return w.Patch(ctx, o, p, opts...)
 		},
 	})
+}
+
+func TestAnUpdateThatAWebhookOfAnotherProgramRefusesIsRetried(t *testing.T) {
+	t.Parallel()
+	refuses, writes := true, 0
+	s, c := outdated(t, func() error {
+		writes++
+		if refuses {
+			return apierrors.NewTooManyRequests(`admission webhook "budget.example.com" denied the request: 1 of 1 pods are unavailable`, 0)
+		}
+		return nil
+	})
+	clk := clocktesting.NewFakePassiveClock(noon)
+	r := &Reconciler{Controller: controltest.New(c, c, clk, &testkit.Events{}), Namespace: system, Opening: openingAll{}}
+	reconcile := func() ctrl.Result {
+		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s)})
+		require.NoError(t, err)
+		return result
+	}
+	for range 4 { // No watch event tells when the webhook allows the update.
+		next := reconcile().RequeueAfter
+		require.Positive(t, next)
+		clk.SetTime(clk.Now().Add(next))
+	}
+	require.GreaterOrEqual(t, writes, 4)
+	refuses = false
+	require.Zero(t, reconcile().RequeueAfter)
+	list := &corev1.PodList{}
+	require.NoError(t, c.List(t.Context(), list))
+	for i := range list.Items {
+		require.Equal(t, "log:2", containerOf(&list.Items[i], "log").Image)
+	}
+}
+
+func TestUpdatesThatABudgetWouldRefuseAreNotSent(t *testing.T) {
+	t.Parallel()
+	writes := 0
+	s, c := outdated(t, func() error {
+		writes++
+		return nil
+	})
 	clk := clocktesting.NewFakePassiveClock(noon)
 	r := &Reconciler{
-		Controller: controltest.New(c, c, clk, &testkit.Events{}), Namespace: system, Opening: openingAll{}, Guards: podwebhook.Guards{{Guard: podwebhook.Guard{Gates: podwebhook.Gates{podwebhook.Update: ""}}, Judge: allowance(1)}},
+		Controller: controltest.New(c, c, clk, &testkit.Events{}), Namespace: system, Opening: openingAll{},
+		Guards: podwebhook.Guards{{Guard: podwebhook.Guard{Gates: podwebhook.Gates{podwebhook.Update: ""}}, Judge: allowance(1)}},
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s)}
 	_, err := r.Reconcile(t.Context(), request)

@@ -123,7 +123,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // trackRefusals remembers refused updates. The status reports them only once they have lasted for podcontrol.RefusedRecheck, because a budget
-// that is being recounted may refuse an update for a moment. It returns the time until then, or 0 if no update is refused or it has passed.
+// that is being recounted may refuse an update for a moment. It returns when to retry, or 0 if no update is refused: no watch event tells when
+// a webhook of another program allows an update.
 func (r *Reconciler) trackRefusals(key types.NamespacedName, a *applied, now time.Time) time.Duration {
 	if len(a.refusedNamespaces) == 0 {
 		r.refused.Delete(key)
@@ -134,11 +135,11 @@ func (r *Reconciler) trackRefusals(key types.NamespacedName, a *applied, now tim
 		current.since = earlier.(refusedUpdates).since
 	}
 	r.refused.Store(key, current)
-	left := current.since.Add(podcontrol.RefusedRecheck).Sub(now)
-	if left <= 0 {
-		a.waits = podcontrol.WaitsFor(a.refusals)
+	if left := current.since.Add(podcontrol.RefusedRecheck).Sub(now); left > 0 {
+		return left
 	}
-	return max(left, 0)
+	a.waits = podcontrol.WaitsFor(a.refusals)
+	return podcontrol.RefusedRecheck
 }
 
 // mayWait reports whether writing a status may be delayed: pod counts and conditions other than Active may have changed, but nothing else.

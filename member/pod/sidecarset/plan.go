@@ -19,7 +19,7 @@ import (
 
 // planned is the outcome of planning: what to do, and what was found.
 type planned struct {
-	// revision makes the current revision the newest. label is that revision if it needs another customVersion, otherwise nil.
+	// revision makes the current revision the newest. toRelabel is that revision if it needs another customVersion, otherwise nil.
 	revision  revision.Step
 	toRelabel *appsv1.ControllerRevision
 	// surplus holds the revisions to delete.
@@ -77,7 +77,7 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-func countIf(n *int32, condition bool) {
+func countIf[N int | int32](n *N, condition bool) {
 	if condition {
 		*n++
 	}

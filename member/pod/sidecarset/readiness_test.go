@@ -19,6 +19,11 @@ func TestKstatusTellsHowFarASidecarSetIs(t *testing.T) {
 	t.Parallel()
 	revised := applied{revised: true}
 	held := func(reason rollout.Reason) updates { return updates{holds: []rollout.Hold{{Reason: reason, Pods: 1}}} }
+	unselected := func(n int) updates {
+		out := held(rollout.ReasonNotInPlace)
+		out.unselected, out.holds[0].Pods = n, 2
+		return out
+	}
 	for _, tt := range []struct {
 		name    string
 		plan    planned
@@ -29,6 +34,11 @@ func TestKstatusTellsHowFarASidecarSetIs(t *testing.T) {
 		{name: "there are no pods", done: revised, want: kstatus.CurrentStatus},
 		{name: "all pods have the sidecars", plan: planned{matched: 2, updated: 2, updatedReady: 2}, done: revised, want: kstatus.CurrentStatus},
 		{name: "the partition keeps a pod", plan: planned{matched: 2, updated: 1, updatedReady: 1}, done: revised, want: kstatus.CurrentStatus},
+		{name: "the selector of the update leaves out two pods", plan: planned{matched: 2, updates: unselected(2)}, done: revised, want: kstatus.CurrentStatus},
+		{
+			name: "another pod can't be updated yet", want: kstatus.InProgressStatus,
+			plan: planned{matched: 2, updates: unselected(1)}, done: revised,
+		},
 		{name: "a pod is older than the SidecarSet", plan: planned{uninjected: []uninjectedPods{{why: "it is older", count: 1}}}, done: revised, want: kstatus.CurrentStatus},
 		{name: "the revision is not written yet", want: kstatus.InProgressStatus},
 		{name: "a pod is updated now", plan: planned{matched: 1, updates: updates{images: []write{{}}}}, done: revised, want: kstatus.InProgressStatus},

@@ -50,7 +50,8 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 	}
 	if n := len(a.notUpgradable); n > 0 {
 		events = append(events, event.Warning(ReasonNotUpgradable, actionUpdate,
-			"%d pod(s) can't be updated in place, because more than images changed: %s; to recreate them, restart their workloads with kubectl kruise rollout restart",
+			"%d pod(s) can't be updated in place, because more than images changed: %s; "+
+				"to recreate them, restart their workloads with kubectl kruise rollout restart",
 			n, event.Names(a.notUpgradable)))
 	}
 	if n := len(a.recreated); n > 0 {
@@ -72,11 +73,16 @@ func active(o observed) metav1.Condition {
 	return c
 }
 
-// readiness returns whether the pods that have sidecars have the ones that the spec wants. Pods that the partition leaves at an older
-// revision match the spec. So do pods without any sidecars: they get them when they are recreated, and condition Injected reports them.
+// readiness returns whether the pods that have sidecars have the ones that the spec wants. Pods that the partition or the selector of the
+// update strategy leaves at an older revision match the spec. So do pods without any sidecars: they get them when they are recreated, and
+// condition Injected reports them.
 func readiness(p *planned, a applied) report.Readiness {
 	u := &p.updates
-	waits := func(h rollout.Hold) bool { return h.Reason != rollout.ReasonPaused }
+	paused := func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPaused }
+	waits := func(h rollout.Hold) bool {
+		return !paused(h) && (h.Reason != rollout.ReasonNotInPlace || h.Pods > u.unselected)
+	}
+	changes := len(u.images) + len(u.resets) + len(u.recreates)
 	switch {
 	case a.err != nil:
 		return report.Retrying(report.WriteFailure(a.err))
@@ -86,9 +92,9 @@ func readiness(p *planned, a applied) report.Readiness {
 		})
 	case a.waits.Reason != "":
 		return report.Retrying(a.waits)
-	case !a.revised, len(a.refusedNamespaces) > 0, len(u.images)+len(u.resets)+len(u.recreates) > 0, slices.ContainsFunc(u.holds, waits), p.updatedReady < p.updated:
+	case !a.revised, len(a.refusedNamespaces) > 0, changes > 0, slices.ContainsFunc(u.holds, waits), p.updatedReady < p.updated:
 		return report.Reconciling(report.ReasonProgressing, "pods are being updated, or are not ready with the sidecars yet")
-	case len(u.holds) > 0:
+	case slices.ContainsFunc(u.holds, paused):
 		return report.Reconciling(report.ReasonPaused, "pods are not updated while spec.updateStrategy is paused")
 	}
 	return report.Ready("all pods with sidecars have the ones in the spec")

@@ -29,6 +29,9 @@ const idle = "0"
 // webhookLag is how far a webhook's cache is assumed to be behind, at most.
 const webhookLag = time.Minute
 
+// notSelected is why updateStrategy.selector leaves a pod at its revision.
+const notSelected = "updateStrategy.selector does not select it"
+
 // write is one request to change a pod.
 type write struct {
 	pod         *corev1.Pod
@@ -43,11 +46,14 @@ type updates struct {
 	// images gives pods new images. resets sets containers that a HotUpgrade has replaced to the empty image. recreates asks workloads to
 	// recreate pods.
 	images, resets, recreates []write
-	// markNotUpgradable and markUpgradable set the pod condition SidecarSetUpgradable: to False if a pod can't be updated in place, to True if it can (again).
+	// markNotUpgradable and markUpgradable set the pod condition SidecarSetUpgradable: to False if a pod can't be updated in place, to True if
+	// it can (again).
 	markNotUpgradable, markUpgradable []write
 	// needRecreate holds the names of the pods that can't be updated in place and are not recreated.
 	needRecreate []string
-	holds        []rollout.Hold
+	// unselected counts the older pods that updateStrategy.selector leaves at their revision.
+	unselected int
+	holds      []rollout.Hold
 	// recheck is when to plan again because time alone could change the plan. 0 means never.
 	recheck time.Duration
 }
@@ -81,6 +87,7 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 			out.resets = append(out.resets, *reset)
 		}
 		f, changesIn := o.factsOf(pod, now)
+		countIf(&out.unselected, f.Old && f.NotInPlace == notSelected)
 		out.recheck = timing.Sooner(out.recheck, changesIn)
 		byKey[f.Key] = pod
 		facts = append(facts, f)
@@ -156,7 +163,7 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 	case o.needsRecreate(pod) && o.settledAt(pod).After(now):
 		f.NotInPlace, changesIn = "it was just created: the webhook may not have seen the change yet", o.settledAt(pod).Sub(now)
 	case selector != nil && !ownership.Selects(selector, pod):
-		f.NotInPlace = "updateStrategy.selector does not select it"
+		f.NotInPlace = notSelected
 	case !state.done && state.serves:
 		f.NotInPlace = "its containers do not run what the last update wrote yet"
 	}

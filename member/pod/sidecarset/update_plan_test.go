@@ -346,6 +346,23 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 	}
 }
 
+func TestPodsThatTheUpdateDoesNotSelectDoNotKeepASidecarSetFromBeingReady(t *testing.T) {
+	t.Parallel()
+	old := admitted(t, `{spec: {updateStrategy: {selector: {matchLabels: {canary: "true"}}}}}`)
+	s := withImage(t, old, "log:2", "30")
+	canary, other := setRunning(runningPod(t, "web-0", old)), setRunning(runningPod(t, "web-1", old))
+	canary.Labels["canary"] = "true"
+	readyWith := func(pods ...*corev1.Pod) metav1.ConditionStatus {
+		o := observedFor(t, s, pods...)
+		st, _ := status(o, plan(o, noon), applied{revised: true}, noon)
+		return report.GetCondition(st.Conditions, keys.ConditionReady).Status
+	}
+	require.Equal(t, metav1.ConditionFalse, readyWith(canary, other))
+	canary = setRunning(runningPod(t, "web-0", s))
+	canary.Labels["canary"] = "true"
+	require.Equal(t, metav1.ConditionTrue, readyWith(canary, other))
+}
+
 // newHash returns the hash of the SidecarSet with the next image.
 func newHash(t *testing.T) string {
 	t.Helper()

@@ -79,7 +79,8 @@ func validateSelectors(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.Er
 	switch selector := s.NamespaceSelector; {
 	case selector == nil:
 	case emptySelector(selector):
-		faults = append(faults, field.Required(path.Child("namespaceSelector"), "an empty selector selects every namespace: leave it unset for that, or name a label"))
+		faults = append(faults, field.Required(path.Child("namespaceSelector"),
+			"an empty selector selects every namespace: leave it unset for that, or name a label"))
 	default:
 		faults = append(faults, validateSelector(selector, path.Child("namespaceSelector"))...)
 	}
@@ -126,14 +127,16 @@ func containerLists(s *appsv1beta1.SidecarSetSpec) func(func(string, []appsv1bet
 }
 
 func validateContainer(c *appsv1beta1.SidecarContainer, path *field.Path) field.ErrorList {
-	var faults field.ErrorList
-	faults = append(faults, oneOf(c.PodInjectPolicy, path.Child("podInjectPolicy"), appsv1beta1.BeforeAppContainer, appsv1beta1.AfterAppContainer)...)
-	faults = append(faults, oneOf(c.ShareVolumePolicy.Type, path.Child("shareVolumePolicy", "type"), appsv1beta1.ShareVolumeEnabled, appsv1beta1.ShareVolumeDisabled)...)
+	faults := slices.Concat(
+		oneOf(c.PodInjectPolicy, path.Child("podInjectPolicy"), appsv1beta1.BeforeAppContainer, appsv1beta1.AfterAppContainer),
+		oneOf(c.ShareVolumePolicy.Type, path.Child("shareVolumePolicy", "type"), appsv1beta1.ShareVolumeEnabled, appsv1beta1.ShareVolumeDisabled),
+		oneOf(c.UpgradeStrategy.UpgradeType, path.Child("upgradeStrategy", "upgradeType"),
+			appsv1beta1.SidecarContainerColdUpgrade, appsv1beta1.SidecarContainerHotUpgrade),
+	)
 	if p := c.ShareVolumeDevicePolicy; p != nil && p.Type != "" {
-		faults = append(faults, oneOf(p.Type, path.Child("shareVolumeDevicePolicy", "type"), appsv1beta1.ShareVolumeEnabled, appsv1beta1.ShareVolumeDisabled)...)
+		at := path.Child("shareVolumeDevicePolicy", "type")
+		faults = append(faults, oneOf(p.Type, at, appsv1beta1.ShareVolumeEnabled, appsv1beta1.ShareVolumeDisabled)...)
 	}
-	up := path.Child("upgradeStrategy")
-	faults = append(faults, oneOf(c.UpgradeStrategy.UpgradeType, up.Child("upgradeType"), appsv1beta1.SidecarContainerColdUpgrade, appsv1beta1.SidecarContainerHotUpgrade)...)
 	for i := range c.TransferEnv {
 		faults = append(faults, validateTransfer(&c.TransferEnv[i], path.Child("transferEnv").Index(i))...)
 	}
@@ -172,7 +175,8 @@ func dubiousSettings(s *appsv1beta1.SidecarSetSpec) admission.Warnings {
 				}
 				if never, atZero := tryExpression(parsed, e.variable == string(corev1.ResourceCPU)); never == nil && atZero != nil {
 					warn(path.Child("resourcesPolicy", "resourcesExpr", e.list, e.variable),
-						"%q: pods whose containers request no %s are rejected: %v. Use max(..., 0), or don't divide by a value that can be 0", e.text, e.variable, atZero)
+						"%q: pods whose containers request no %s are rejected: %v. Use max(..., 0), or don't divide by a value that can be 0",
+						e.text, e.variable, atZero)
 				}
 			}
 		}
@@ -214,7 +218,8 @@ func validateTransfer(t *appsv1beta1.TransferEnvVar, path *field.Path) field.Err
 	var faults field.ErrorList
 	switch from := t.SourceContainerNameFrom; {
 	case from == nil && t.SourceContainerName == "":
-		faults = append(faults, field.Required(path.Child("sourceContainerName"), "name the container that has the env, or set sourceContainerNameFrom to the pod field that holds its name"))
+		faults = append(faults, field.Required(path.Child("sourceContainerName"),
+			"name the container that has the env, or set sourceContainerNameFrom to the pod field that holds its name"))
 	case from != nil && t.SourceContainerName != "":
 		faults = append(faults, field.Forbidden(path.Child("sourceContainerNameFrom"), "sourceContainerName is set too: remove one of them"))
 	case from != nil && from.FieldRef == nil:
@@ -331,7 +336,8 @@ func validatePatches(patches []appsv1beta1.SidecarSetPatchPodMetadata, path *fie
 			}
 			taken[key] = true
 			if p.PatchPolicy == appsv1beta1.SidecarSetMergePatchJSON && !isObject(value) {
-				faults = append(faults, field.Invalid(at.Child("annotations").Key(key), value, "MergePatchJson needs a JSON object: specify one, or use another patchPolicy"))
+				faults = append(faults, field.Invalid(at.Child("annotations").Key(key), value,
+					"MergePatchJson needs a JSON object: specify one, or use another patchPolicy"))
 			}
 		}
 	}

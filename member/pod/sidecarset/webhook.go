@@ -85,8 +85,8 @@ func (w *Webhook) warnings(s *appsv1beta1.SidecarSet) admission.Warnings {
 		out = append(out, fmt.Sprintf("spec.namespaceSelector: pods in %s get no sidecars, because they are exempt from the pod webhook "+
 			"(podWebhook.exemptNamespaces of the chart)", name))
 	} else if !ok {
-		out = append(out, "spec.namespaceSelector: pods that spec.selector selects can't be created in any namespace while no replica of the manager answers, except "+
-			"in exempt ones (podWebhook.exemptNamespaces of the chart): exempt what the cluster needs to start, or select one namespace by "+
+		out = append(out, "spec.namespaceSelector: pods that spec.selector selects can't be created in any namespace while no replica of the manager "+
+			"answers, except in exempt ones (podWebhook.exemptNamespaces of the chart): exempt what the cluster needs to start, or select one namespace by "+
 			corev1.LabelMetadataName+"; pods with hostNetwork or priority class system-node-critical get no sidecars")
 	}
 	return out

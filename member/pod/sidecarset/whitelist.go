@@ -44,7 +44,8 @@ func readPatchRules(ctx context.Context, r client.Reader, namespace string) ([]r
 		Rules []rule `json:"rules"`
 	}
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, fmt.Errorf(`ConfigMap %s, key %s: must be {"rules":[{"selector":{},"allowedAnnotationKeyExprs":["..."]}]}: %w`, key, scaletarget.KeySidecarSet, err)
+		return nil, fmt.Errorf(`ConfigMap %s, key %s: must be {"rules":[{"selector":{},"allowedAnnotationKeyExprs":["..."]}]}: %w`,
+			key, scaletarget.KeySidecarSet, err)
 	}
 	return list.Rules, nil
 }

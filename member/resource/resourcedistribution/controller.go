@@ -100,18 +100,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // stopUnusedWatches stops the watches for objects that are no longer distributed.
 func (r *Reconciler) stopUnusedWatches(ctx context.Context) error {
-	var list appsv1beta1.ResourceDistributionList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list ResourceDistributions: %w", err)
-	}
-	wanted := map[id]bool{}
-	for i := range list.Items {
-		if !ofHub(&list.Items[i]) {
-			wanted[idOf(&list.Items[i].Spec)] = true
+	return r.Copies.keep(func() (map[id]bool, error) {
+		var list appsv1beta1.ResourceDistributionList
+		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list ResourceDistributions: %w", err)
 		}
-	}
-	r.Copies.keep(wanted)
-	return nil
+		wanted := map[id]bool{}
+		for i := range list.Items {
+			if !ofHub(&list.Items[i]) {
+				wanted[idOf(&list.Items[i].Spec)] = true
+			}
+		}
+		return wanted, nil
+	})
 }
 
 // index indexes ResourceDistributions by what they distribute.

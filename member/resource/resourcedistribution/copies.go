@@ -21,8 +21,8 @@ type copies interface {
 	// all returns the objects with a kind and name. If synced is false, they are not known yet, and an event follows once they are. err is why
 	// they can't be read.
 	all(ctx context.Context, key id) (list []*held, synced bool, err error)
-	// keep says which kinds and names are distributed. Others may be forgotten.
-	keep(wanted map[id]bool)
+	// keep forgets the kinds and names that are no longer distributed. wanted returns those that are.
+	keep(wanted func() (map[id]bool, error)) error
 }
 
 // watches has one watch for each kind and name, because RBAC can't restrict a watch of all objects to a name.
@@ -74,16 +74,22 @@ func (w *watches) all(_ context.Context, key id) ([]*held, bool, error) {
 	return out, true, nil
 }
 
-// keep implements copies.
-func (w *watches) keep(wanted map[id]bool) {
+// keep implements copies. No watch can start between the list of what is distributed and the end of the others: its ResourceDistribution might
+// not be in the list.
+func (w *watches) keep(wanted func() (map[id]bool, error)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	keys, err := wanted()
+	if err != nil {
+		return err
+	}
 	maps.DeleteFunc(w.running, func(key id, r *running) bool {
-		if !wanted[key] {
+		if !keys[key] {
 			r.stop()
 		}
-		return !wanted[key]
+		return !keys[key]
 	})
+	return nil
 }
 
 func (r *running) failed() error {

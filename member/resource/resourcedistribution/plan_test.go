@@ -280,6 +280,12 @@ func TestSecretsAreComparedAsTheyAreStored(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"a": "MQ==", "b": "Mg=="}, u.Object["data"])
 	require.NotContains(t, u.Object, "stringData")
+
+	r, _, err = read([]byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"key"},"data":{"a":null}}`))
+	require.NoError(t, err)
+	stored, err = contentOf(&corev1.Secret{Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"a": {}}})
+	require.NoError(t, err)
+	require.Equal(t, stored, r.content, "null is stored as empty")
 }
 
 func TestStatus(t *testing.T) {

@@ -106,6 +106,11 @@ func normalizeSecret(s *corev1.Secret) {
 	if s.Type == "" {
 		s.Type = corev1.SecretTypeOpaque
 	}
+	for key, value := range s.Data {
+		if value == nil { // It was null, and is stored as empty.
+			s.Data[key] = []byte{}
+		}
+	}
 	if len(s.StringData) == 0 {
 		return
 	}

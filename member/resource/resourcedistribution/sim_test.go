@@ -43,7 +43,7 @@ func (c cached) all(ctx context.Context, key id) ([]*held, bool, error) {
 	return all, true, err
 }
 
-func (cached) keep(map[id]bool) {}
+func (cached) keep(func() (map[id]bool, error)) error { return nil }
 
 func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Reconciler {
 	return &Reconciler{

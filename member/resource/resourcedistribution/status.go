@@ -44,7 +44,8 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Resour
 	s.Conditions = append(s.Conditions, report.OnlyReadiness(o.rd.Status.Conditions, report.DistributionForm())...)
 	s.Conditions = report.PutReadiness(s.Conditions, report.DistributionForm(), readiness(&s), now)
 	old := &o.rd.Status
-	if s.Failed == 0 && p.lacking == nil && len(events) == 0 && (old.ObservedGeneration != s.ObservedGeneration || old.Succeeded != s.Succeeded || old.Failed > 0) {
+	changed := old.ObservedGeneration != s.ObservedGeneration || old.Succeeded != s.Succeeded || old.Failed > 0
+	if s.Failed == 0 && p.lacking == nil && len(events) == 0 && changed {
 		events = append(events, event.Normal(ReasonDistributed, actionDistribute, "distributed to %d namespace(s): %s", s.Succeeded, o.resource.id))
 	}
 	return s, events
