@@ -393,10 +393,11 @@ func checkLimits(o observed) *problem {
 	object := o.want.object
 	if o.line != nil {
 		old := o.line.Spec.Object
-		if old.Kind != object.GetKind() || old.Name != object.GetName() || old.Namespace != object.GetNamespace() {
+		oldKind := schema.FromAPIVersionAndKind(old.APIVersion, old.Kind).GroupKind()
+		if kind := object.GroupVersionKind().GroupKind(); oldKind != kind || old.Name != object.GetName() || old.Namespace != object.GetNamespace() {
 			return blocked(fleetv1alpha1.ReasonInvalid,
-				"the row now has %s, but was applied as %s %s/%s: the kind and name of a row's object can't change",
-				describe(object), old.Kind, old.Namespace, old.Name)
+				"the row now has %s of %s, but was applied as %s %s/%s of %s: the kind and name of a row's object can't change",
+				describe(object), groupName(kind.Group), old.Kind, old.Namespace, old.Name, groupName(oldKind.Group))
 		}
 	}
 	if p := kindProblem(o); p != nil {

@@ -355,6 +355,16 @@ func TestPlan(t *testing.T) {
 			want: expect{action: actNothing, problem: fleetv1alpha1.ReasonInvalid, recheck: recheckBlocked},
 		},
 		{
+			name: "a row with a kind of another group than before is refused",
+			in:   func(_ *testing.T, s *scene) { s.line.Spec.Object.APIVersion = "example.com/v1" },
+			want: expect{action: actNothing, problem: fleetv1alpha1.ReasonInvalid, recheck: recheckBlocked},
+		},
+		{
+			name: "a row may have another version of its kind than before",
+			in:   func(_ *testing.T, s *scene) { s.line.Spec.Object.APIVersion = "apps.kruise.io/v1alpha1" },
+			want: expect{action: actNothing},
+		},
+		{
 			name: "unreadable content blocks the row and deletes nothing",
 			in: func(_ *testing.T, s *scene) {
 				s.want, s.refused = nil, blocked(fleetv1alpha1.ReasonContentNotFound, "gone")
