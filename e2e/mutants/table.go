@@ -48,6 +48,7 @@ func table() []mutant {
 		{"I18", liveness, `if gap := now.Sub(t.own); !t.own.IsZero() && gap <= t.tolerance {`, `if gap := now.Sub(t.own); !t.own.IsZero() {`, []string{"hub/cluster.TestI18FaultOfTheHubMakesNoMemberStale"}},
 		{"I18", "hub/cluster/status.go", `if o.heartbeat != LivenessFresh && hubSide(o) {`, `if false {`, []string{"hub/cluster.TestI18WhatTheHubCanNotConnectToIsNotLost"}},
 		{"I20", plan, `case o.permission.epochRegressed(o.row.Spec.Grant.Epoch):`, `case false:`, []string{agentPlan}},
+		{"I20", plan, `return err != nil || othersErr != nil || owns(mine, field) && !owns(others, field)`, `return false`, []string{agentPlan}},
 		{"I20", plan, `return granted < p.epoch`, `return granted < p.epoch-1`, []string{agentPlan}},
 		{"I20", "hub/row/store.go", `epoch = cluster.Status.Hub.Epoch`, `_ = cluster.Status.Hub.Epoch`, []string{"hub/row.TestI20AWithdrawalCarriesTheHubsEpoch"}},
 		{"I20", "hub/cluster/plan.go", `row.Spec.DeletionPolicy != mc.Spec.Leave.Policy || granted != 0 && granted != o.hub.Epoch {`, `row.Spec.DeletionPolicy != mc.Spec.Leave.Policy || granted < 0 {`, []string{"hub/cluster.TestI20ALeavingClustersRowsCarryTheHubsEpoch"}},

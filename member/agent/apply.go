@@ -292,6 +292,9 @@ type withdrawal struct {
 	deleteNothing bool
 }
 
+// mostFailures is how many objects may fail before withdrawLines gives up until the next attempt.
+const mostFailures = 10
+
 // leftovers is what is left after withdrawing lines without rows.
 type leftovers struct {
 	// lines is the number of remaining lines.
@@ -300,13 +303,18 @@ type leftovers struct {
 	protected []string
 }
 
-// withdrawLines withdraws the objects of ledger lines without rows.
+// withdrawLines withdraws the objects of ledger lines without rows. An object that fails doesn't keep the others waiting, unless the member
+// can't be reached.
 func (w writer) withdrawLines(ctx context.Context, lines []*fleetv1alpha1.AppliedWork, as withdrawal) (leftovers, error) {
 	var r leftovers
+	var failed []error
 	for _, line := range lines {
 		gone, why, err := w.withdrawLine(ctx, line, as)
 		if err != nil {
-			return r, err
+			failed = append(failed, err)
+			if !isAboutRow(err) || len(failed) == mostFailures {
+				break
+			}
 		}
 		if why != "" {
 			r.protected = append(r.protected, why)
@@ -315,7 +323,7 @@ func (w writer) withdrawLines(ctx context.Context, lines []*fleetv1alpha1.Applie
 			r.lines++
 		}
 	}
-	return r, nil
+	return r, errors.Join(failed...)
 }
 
 // withdrawLine withdraws the object of a ledger line without a row. It reports whether the line is gone. The line of a protected object stays;

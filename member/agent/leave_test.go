@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -74,6 +76,33 @@ func (l *leaving) exists(t *testing.T) (object, membership bool) {
 func (l *leaving) deleteObject(t *testing.T) {
 	t.Helper()
 	require.NoError(t, l.member.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"}}))
+}
+
+func TestAnObjectThatCanNotBeDeletedKeepsNoOthersWaiting(t *testing.T) {
+	t.Parallel()
+	l := newLeaving(t)
+	refused := errors.New("a webhook refuses it")
+	l.leaver.writer.client = interceptor.NewClient(l.member.(client.WithWatch), interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if o.GetName() == "settings" {
+				return refused
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+	})
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "to-delete", UID: "object-2"}}
+	require.NoError(t, l.member.Create(t.Context(), other))
+	line := l.leaver.ledger.get("settings").Spec
+	line.Object.Name, line.Object.UID = other.Name, string(other.UID)
+	_, err := l.leaver.ledger.put(t.Context(), "to-delete", line)
+	require.NoError(t, err)
+
+	left, err := l.leaver.withdrawAll(t.Context(), nil, testHub, withdrawal{policy: fleetv1alpha1.LeaveDelete})
+	require.ErrorIs(t, err, refused)
+	require.Equal(t, 1, left.lines)
+	require.True(t, apierrors.IsNotFound(l.member.Get(t.Context(), client.ObjectKeyFromObject(other), other)))
+	object, _ := l.exists(t)
+	require.True(t, object)
 }
 
 func TestI20TombstoneOfARestoredHubDeletesNothing(t *testing.T) {
