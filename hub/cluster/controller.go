@@ -168,8 +168,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	ownChanges := newOwnChanges(mgr.GetCache())
 	newPusher := func(changed func(string)) *pusher {
 		return &pusher{
-			hub: mgr, own: ownChanges, clock: o.Clock, meters: m, run: o.RunAgent, namespaces: slices.Concat(o.SecretNamespaces, o.ClusterAPINamespaces), identity: o.Identity,
-			version: o.Version, changed: changed,
+			hub: mgr, own: ownChanges, clock: o.Clock, meters: m, run: o.RunAgent,
+			namespaces: slices.Concat(o.SecretNamespaces, o.ClusterAPINamespaces), identity: o.Identity, version: o.Version, changed: changed,
 			wake: make(chan struct{}, 1), wanted: map[string]target{}, states: map[string]pushState{},
 		}
 	}

@@ -88,7 +88,7 @@ func forBootstrap(cluster string) []object {
 
 // forTombstone returns the objects in fleet-system for a member that could not be reached while it left. The role lets the old user read the
 // tombstone and nothing else. A push member has no user, so its tombstone says how the hub connects to it.
-func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
+func forTombstone(mc *fleetv1alpha1.MemberCluster, hub fleetv1alpha1.HubIdentity) []object {
 	name := fleetv1alpha1.TombstoneName(mc.Spec.Identity.ClusterUID)
 	stone := &corev1.ConfigMap{
 		TypeMeta:   typeMeta("v1", "ConfigMap"),
@@ -97,7 +97,8 @@ func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 			link.TombstonePolicy:  string(mc.Spec.Leave.Policy),
 			link.TombstoneCluster: mc.Name,
 			link.TombstoneUID:     string(mc.UID),
-			link.TombstoneHubUID:  hubUID,
+			link.TombstoneHubUID:  hub.UID,
+			link.TombstoneEpoch:   formatEpoch(hub.Epoch),
 		},
 	}
 	if mc.Spec.Mode == fleetv1alpha1.ModePush {

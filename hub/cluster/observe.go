@@ -86,19 +86,29 @@ func (r *reconciler) readHub(ctx context.Context, o *observed) error {
 	if published := o.mc.Status.Hub; published != nil && published.UID == r.hubUID {
 		o.hub.Epoch = published.Epoch
 	}
+	epoch, found, err := readEpoch(ctx, r.client)
+	if o.lost = err == nil && !found; found {
+		o.hub.Epoch = epoch
+	}
+	return err
+}
+
+// readEpoch reads the hub's epoch. found is false if the ConfigMap is missing.
+func readEpoch(ctx context.Context, reader client.Reader) (epoch int64, found bool, err error) {
 	stored := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.EpochConfigMap}
-	if err := r.client.Get(ctx, key, stored); err != nil {
-		o.lost = apierrors.IsNotFound(err)
-		return client.IgnoreNotFound(err)
+	if err := reader.Get(ctx, key, stored); err != nil {
+		return 0, false, client.IgnoreNotFound(err)
 	}
-	epoch, err := strconv.ParseInt(stored.Data[epochKey], 10, 64)
+	epoch, err = strconv.ParseInt(stored.Data[epochKey], 10, 64)
 	if err != nil {
-		return fmt.Errorf("read key %s of ConfigMap %s: %w", epochKey, key, err)
+		return 0, false, fmt.Errorf("read key %s of ConfigMap %s: %w", epochKey, key, err)
 	}
-	o.hub.Epoch = epoch
-	return nil
+	return epoch, true, nil
 }
+
+// formatEpoch is the form of an epoch in a ConfigMap.
+func formatEpoch(epoch int64) string { return strconv.FormatInt(epoch, 10) }
 
 // isNamespaceOf reports whether the hub created a namespace for this MemberCluster, rather than for an earlier one with the same name.
 func isNamespaceOf(namespace *corev1.Namespace, mc *fleetv1alpha1.MemberCluster) bool {
@@ -116,7 +126,7 @@ func (r *reconciler) readKept(ctx context.Context, o *observed) error {
 		return fmt.Errorf("get namespace of %s: %w", name, err)
 	}
 	o.have = map[slot]object{}
-	for _, candidate := range candidates(o.mc, r.hubUID) {
+	for _, candidate := range candidates(o.mc, o.hub) {
 		s := slotOf(candidate)
 		have := candidate.DeepCopyObject().(object)
 		err := r.client.Get(ctx, client.ObjectKeyFromObject(candidate), have)

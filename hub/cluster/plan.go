@@ -10,6 +10,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 	"github.com/flotilla-io/flotilla/pkg/control/report"
 	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
@@ -108,7 +109,7 @@ func planMember(o observed, now time.Time) planned {
 // planNotAccepted removes the permissions of a cluster. Its namespace, Lease and rows stay as they are.
 func planNotAccepted(o observed) planned {
 	var p planned
-	for _, candidate := range candidates(o.mc, o.hub.UID) {
+	for _, candidate := range candidates(o.mc, o.hub) {
 		if have := o.have[slotOf(candidate)]; have != nil && slotOf(candidate).kind != "Lease" {
 			p.drop = append(p.drop, have)
 		}
@@ -135,7 +136,7 @@ func planLeaving(o observed) planned {
 		p.unanswered = "Cluster API is deleting the cluster, and its member did not answer in time"
 		return p
 	case left <= 0:
-		p := planRelease(o, forTombstone(mc, o.hub.UID))
+		p := planRelease(o, forTombstone(mc, o.hub))
 		p.tombstone = fleetv1alpha1.TombstoneName(mc.Spec.Identity.ClusterUID)
 		return p
 	}
@@ -153,7 +154,18 @@ func planLeaving(o observed) planned {
 	if len(o.rows) == 0 {
 		p.why = "waiting for the member to remove its binding"
 	}
+	if c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReleased); c != nil && needsSomebody(c.Reason) {
+		p.why += ": " + event.Truncate(c.Message, mostOfMessage)
+	}
 	return p
+}
+
+// mostOfMessage is how much of a member's message the hub repeats.
+const mostOfMessage = 1024
+
+// needsSomebody reports whether a member that has this reason for its condition Released waits until somebody acts.
+func needsSomebody(reason string) bool {
+	return reason == fleetv1alpha1.ReasonDeleteProtected || reason == fleetv1alpha1.ReasonEpochRegression
 }
 
 // planRelease deletes everything except stay.
@@ -169,13 +181,13 @@ func planRelease(o observed, stay []object) planned {
 }
 
 // candidates returns all objects that the hub may keep for a cluster, regardless of its state.
-func candidates(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
+func candidates(mc *fleetv1alpha1.MemberCluster, hub fleetv1alpha1.HubIdentity) []object {
 	pull := mc.DeepCopy()
 	pull.Spec.Mode = fleetv1alpha1.ModePull
 	all := append(forMember(pull), forBootstrap(mc.Name)...)
 	if mc.Spec.Identity != nil {
 		// The tombstone of a cluster that has joined again must be deleted. Otherwise its agent would follow it.
-		all = append(all, forTombstone(pull, hubUID)...)
+		all = append(all, forTombstone(pull, hub)...)
 	}
 	return all
 }
@@ -193,7 +205,7 @@ func changes(o observed, want []object) (drop, ensure []object) {
 			ensure = append(ensure, w)
 		}
 	}
-	for _, candidate := range candidates(o.mc, o.hub.UID) {
+	for _, candidate := range candidates(o.mc, o.hub) {
 		if have := o.have[slotOf(candidate)]; have != nil && !wanted[slotOf(candidate)] {
 			drop = append(drop, have)
 		}

@@ -182,7 +182,7 @@ func TestNext(t *testing.T) {
 		}},
 		{"a tombstone of a cluster that has joined again is deleted", func() *world {
 			w := settled()
-			return w.withObjects(forTombstone(w.mc, "hub")...)
+			return w.withObjects(forTombstone(w.mc, w.hub)...)
 		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, stoneObjects, kinds(p.drop))

@@ -288,7 +288,9 @@ func (p *pusher) follow(ctx context.Context, ref fleetv1alpha1.SecretKeyRef, tou
 		}
 		secret := &corev1.Secret{}
 		if err := one.Get(ctx, key, secret); err != nil {
-			return nil, &refusal{reason: ReasonSecretNotFound, message: "Secret " + key.String() + " does not exist: create it with the member's kubeconfig in key " + ref.Key}
+			return nil, &refusal{
+				reason: ReasonSecretNotFound, message: "Secret " + key.String() + " does not exist: create it with the member's kubeconfig in key " + ref.Key,
+			}
 		}
 		content, ok := secret.Data[ref.Key]
 		if !ok {
@@ -412,8 +414,10 @@ func problem(err error) string {
 		Rights:     "the kubeconfig's user lacks rights; install chart flotilla-member there with agent.push=true, and use its account flotilla-agent",
 		API:        "the Kubernetes API: check the address",
 	}
-	cause := link.CauseOf(err)
+	cause, regressed := link.CauseOf(err), (*link.EpochError)(nil)
 	switch {
+	case errors.As(err, &regressed):
+		return regressed.Error()
 	case errors.Is(err, errOtherCluster):
 		return errOtherCluster.Error()
 	case errors.Is(err, errRedirect):

@@ -53,6 +53,7 @@ func TestProblemsAreTheSameAtEachAttempt(t *testing.T) {
 		{&net.DNSError{Err: "no such host", Name: "abc"}, "does not resolve"},
 		{&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "fleet.kruise.io", Kind: "AppliedWork"}}, "install chart flotilla-member"},
 		{&net.OpError{Op: "dial", Addr: &net.TCPAddr{Port: 40123}, Err: errors.New("refused")}, "can't be reached"},
+		{fmt.Errorf("not following tombstone left-abc: %w", &link.EpochError{Seen: 4}), "the member has seen epoch 4"},
 		{errors.New("boom at 12:00:01"), "see the hub's log"},
 	} {
 		require.Contains(t, problem(c.err), c.want)

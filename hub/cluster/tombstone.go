@@ -67,8 +67,9 @@ func number(text string) int32 {
 	return int32(n)
 }
 
-// tombstones is the controller for the tombstones of push members. The hub runs the agent of such a member until it has followed the
-// tombstone, and then deletes the tombstone.
+// tombstones is the controller for tombstones. It keeps the hub's epoch in them: as for rows, what the hub asks for counts again once an
+// administrator has raised the epoch. The hub runs the agent of a push member until it has followed its tombstone, and then deletes the
+// tombstone.
 type tombstones struct {
 	client client.Client
 	events event.Recorder
@@ -82,6 +83,11 @@ func (s *tombstones) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := s.client.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: req.Name}, stone)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("get tombstone %s: %w", req.Name, err)
+	}
+	if err == nil {
+		if err := s.updateEpoch(ctx, stone); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
 	}
 	t := readAccess(stone, s.hubUID)
 	if t == nil {
@@ -110,6 +116,44 @@ func (s *tombstones) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
+// updateEpoch writes the hub's epoch into a tombstone of this hub. Without an epoch the hub changes nothing.
+func (s *tombstones) updateEpoch(ctx context.Context, stone *corev1.ConfigMap) error {
+	epoch, found, err := readEpoch(ctx, s.client)
+	if err != nil || !found || stone.Data[link.TombstoneHubUID] != s.hubUID || !stone.DeletionTimestamp.IsZero() ||
+		stone.Data[link.TombstoneEpoch] == formatEpoch(epoch) {
+		return err
+	}
+	next := stone.DeepCopy()
+	next.Data[link.TombstoneEpoch] = formatEpoch(epoch)
+	patch := client.MergeFromWithOptions(stone, client.MergeFromWithOptimisticLock{})
+	if err := s.client.Patch(ctx, next, patch, client.FieldOwner(link.HubManager)); err != nil {
+		return fmt.Errorf("write epoch %d into tombstone %s: %w", epoch, stone.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Wrote epoch into tombstone", "cluster", stone.Data[link.TombstoneCluster], "name", stone.Name, "epoch", epoch)
+	return nil
+}
+
+// byEpoch maps the epoch to all tombstones.
+func (s *tombstones) byEpoch(ctx context.Context) []reconcile.Request {
+	all := &corev1.ConfigMapList{}
+	if err := s.client.List(ctx, all, client.InNamespace(fleetv1alpha1.SystemNamespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil // This happens only before the cache has started. Its start enqueues all tombstones.
+	}
+	var requests []reconcile.Request
+	for i := range all.Items {
+		requests = append(requests, byTombstone(all.Items[i].Name)...)
+	}
+	return requests
+}
+
+// byTombstone returns the request for a ConfigMap if its name is that of a tombstone.
+func byTombstone(name string) []reconcile.Request {
+	if !strings.HasPrefix(name, fleetv1alpha1.TombstoneName("")) {
+		return nil
+	}
+	return []reconcile.Request{request(name)}
+}
+
 // finish deletes a tombstone that was followed.
 func (s *tombstones) finish(ctx context.Context, stone *corev1.ConfigMap) error {
 	if err := s.client.Delete(ctx, stone, client.Preconditions{UID: &stone.UID}); err != nil {
@@ -125,22 +169,19 @@ func (s *tombstones) finish(ctx context.Context, stone *corev1.ConfigMap) error 
 
 // setup starts the controller in mgr. sessions is fired with the name of a tombstone.
 func (s *tombstones) setup(mgr ctrl.Manager, sessions *trigger) error {
-	named := func(name string) []reconcile.Request {
-		if !strings.HasPrefix(name, fleetv1alpha1.TombstoneName("")) {
-			return nil
-		}
-		return []reconcile.Request{request(name)}
-	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("tombstone").
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-			return named(o.GetName())
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+			if o.GetName() == fleetv1alpha1.EpochConfigMap {
+				return s.byEpoch(ctx)
+			}
+			return byTombstone(o.GetName())
 		})).
 		Watches(&fleetv1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			id := o.(*fleetv1alpha1.MemberCluster).Spec.Identity
 			if id == nil {
 				return nil
 			}
-			return named(fleetv1alpha1.TombstoneName(id.ClusterUID))
+			return byTombstone(fleetv1alpha1.TombstoneName(id.ClusterUID))
 		})).
 		WatchesRawSource(sessions).
 		Complete(s)

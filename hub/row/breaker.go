@@ -156,6 +156,10 @@ func (b *breaker) giveBack(key tenancy) {
 	}
 }
 
+// identify returns a MemberCluster's key in a tenancy. It includes the UID, so that a MemberCluster that is created again starts over: for the
+// breaker, an annotation that is missing was removed by an administrator.
+func identify(mc *fleetv1alpha1.MemberCluster) string { return mc.Name + "/" + string(mc.UID) }
+
 // tenancyOf returns the part of a cluster that a row uses.
 func tenancyOf(cluster string, row *fleetv1alpha1.MemberWork) tenancy {
 	return tenancy{cluster: cluster, namespace: cmp.Or(row.Spec.Source.Namespace, noNamespace)}
@@ -166,7 +170,7 @@ func tenancyOf(cluster string, row *fleetv1alpha1.MemberWork) tenancy {
 // whether the breaker has counted the withdrawal.
 func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row *fleetv1alpha1.MemberWork, deleted bool) (counted bool, err error) {
 	cluster, namespace := mc.Name, row.Spec.Source.Namespace
-	key := tenancyOf(cluster, row)
+	key := tenancyOf(identify(mc), row)
 	name := key.namespace
 	if !mc.DeletionTimestamp.IsZero() || emptied(row) {
 		return false, nil

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -289,6 +290,34 @@ func TestI13MassWithdrawalsPauseAndAsk(t *testing.T) {
 	gone, err = withdraw()
 	require.NoError(t, err)
 	require.Equal(t, 30, gone, "an administrator lets it continue")
+}
+
+func TestI13APauseDoesNotOpenTheBreakerOfALaterClusterOfThatName(t *testing.T) {
+	t.Parallel()
+	var objects []client.Object
+	for i := range 12 {
+		row := want("east", 1).create("c")
+		row.Name = fmt.Sprintf("row-%d", i)
+		objects = append(objects, row)
+	}
+	c, _ := recorded(t, objects...)
+	s := NewStore(c, []byte("key"), clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+	for _, uid := range []types.UID{"earlier", "later"} {
+		mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", UID: uid}}
+		require.NoError(t, c.Create(t.Context(), mc))
+		counted := 0
+		for _, o := range objects {
+			ok, err := s.allow(t.Context(), mc, o.(*fleetv1alpha1.MemberWork), false)
+			if counted++; counted <= breakerFloor {
+				require.NoError(t, err, uid)
+				require.True(t, ok)
+				continue
+			}
+			require.ErrorIs(t, err, ErrPaused, uid)
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), mc))
+		}
+		require.NoError(t, c.Delete(t.Context(), mc))
+	}
 }
 
 func TestBreakerLetsSmallNumbersPass(t *testing.T) {

@@ -163,7 +163,7 @@ func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, po
 	}
 	err := Withdraw(ctx, s.client, live, policy, epoch)
 	if apierrors.IsConflict(err) && counted {
-		s.breaker.giveBack(tenancyOf(cluster.Name, live)) // The decision is made again with the newer row.
+		s.breaker.giveBack(tenancyOf(identify(cluster), live)) // The decision is made again with the newer row.
 	}
 	return err
 }

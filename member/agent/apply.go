@@ -214,7 +214,9 @@ func conflictingFields(err error) []string {
 
 // withdraw deletes or orphans an object and deletes its ledger line. live is nil if the object doesn't exist. While a finalizer holds the
 // object, withdraw returns it and keeps the line.
-func (w writer) withdraw(ctx context.Context, line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured, how action) (*unstructured.Unstructured, error) {
+func (w writer) withdraw(
+	ctx context.Context, line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured, how action,
+) (*unstructured.Unstructured, error) {
 	switch how {
 	case actDelete:
 		left, err := w.deleteByUID(ctx, live)
@@ -283,6 +285,16 @@ func (w writer) orphan(ctx context.Context, live *unstructured.Unstructured) err
 	return nil
 }
 
+// withdrawal is how the objects of ledger lines without rows are withdrawn.
+type withdrawal struct {
+	policy fleetv1alpha1.LeavePolicy
+	// deleteNothing keeps the objects that the policy deletes. Lines whose objects are gone are withdrawn nevertheless.
+	deleteNothing bool
+}
+
+// mostFailures is how many objects may fail before withdrawLines gives up until the next attempt.
+const mostFailures = 10
+
 // leftovers is what is left after withdrawing lines without rows.
 type leftovers struct {
 	// lines is the number of remaining lines.
@@ -291,13 +303,18 @@ type leftovers struct {
 	protected []string
 }
 
-// withdrawLines withdraws the objects of ledger lines without rows.
-func (w writer) withdrawLines(ctx context.Context, lines []*fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy) (leftovers, error) {
+// withdrawLines withdraws the objects of ledger lines without rows. An object that fails doesn't keep the others waiting, unless the member
+// can't be reached.
+func (w writer) withdrawLines(ctx context.Context, lines []*fleetv1alpha1.AppliedWork, as withdrawal) (leftovers, error) {
 	var r leftovers
+	var failed []error
 	for _, line := range lines {
-		gone, why, err := w.withdrawLine(ctx, line, policy)
+		gone, why, err := w.withdrawLine(ctx, line, as)
 		if err != nil {
-			return r, err
+			failed = append(failed, err)
+			if !isAboutRow(err) || len(failed) == mostFailures {
+				break
+			}
 		}
 		if why != "" {
 			r.protected = append(r.protected, why)
@@ -306,20 +323,20 @@ func (w writer) withdrawLines(ctx context.Context, lines []*fleetv1alpha1.Applie
 			r.lines++
 		}
 	}
-	return r, nil
+	return r, errors.Join(failed...)
 }
 
 // withdrawLine withdraws the object of a ledger line without a row. It reports whether the line is gone. The line of a protected object stays;
 // why explains it.
 func (w writer) withdrawLine(
-	ctx context.Context, line *fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy,
+	ctx context.Context, line *fleetv1alpha1.AppliedWork, as withdrawal,
 ) (gone bool, why string, err error) {
 	live := &unstructured.Unstructured{}
 	live.SetAPIVersion(line.Spec.Object.APIVersion)
 	live.SetKind(line.Spec.Object.Kind)
 	key := client.ObjectKey{Namespace: line.Spec.Object.Namespace, Name: line.Spec.Object.Name}
 	how := actDelete
-	if policy == fleetv1alpha1.LeaveOrphan {
+	if as.policy == fleetv1alpha1.LeaveOrphan {
 		how = actOrphan
 	}
 	live, err = w.find.getAnyVersion(ctx, live.GroupVersionKind(), key)
@@ -335,6 +352,9 @@ func (w writer) withdrawLine(
 		how = actForget
 	}
 	if how == actDelete {
+		if as.deleteNothing {
+			return false, "", nil
+		}
 		if why := protect.Why(live); why != "" {
 			ctrl.LoggerFrom(ctx).Info("Kept a protected object", "kind", line.Spec.Object.Kind,
 				"namespace", line.Spec.Object.Namespace, "name", line.Spec.Object.Name, "reason", why)

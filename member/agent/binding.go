@@ -84,8 +84,8 @@ type bindingState struct {
 	skew    link.Skew
 	reason  string
 	message string
-	// protected lists the objects that keep the cluster from leaving. It is known only after an attempt.
-	protected []string
+	// remaining keeps the cluster from leaving. It is known only after an attempt.
+	remaining remaining
 }
 
 // bindingStateOf is pure. A membership that is nil or names no hub counts as unbound. granted is the highest epoch of any row, and version is
@@ -214,8 +214,8 @@ func (b *bindingReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		}
 	}
 	var recheck time.Duration
-	released, protected, err := b.release(ctx, mc, membership, s)
-	if s.protected = protected; s.release && err == nil && !released {
+	released, left, err := b.release(ctx, mc, membership, s)
+	if s.remaining = left; s.release && err == nil && !released {
 		recheck = recheckLeave
 	}
 	count := int(mc.Status.UnclaimedObjects)
@@ -236,13 +236,13 @@ const recheckLeave = 2 * time.Second
 // release removes the binding of a leaving cluster once no rows are left. A cluster that is bound to another hub has nothing to release.
 func (b *bindingReconciler) release(
 	ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, s bindingState,
-) (released bool, protected []string, err error) {
+) (released bool, r remaining, err error) {
 	if !s.release {
-		return false, nil, nil
+		return false, r, nil
 	}
 	if membership != nil && !s.ours {
 		b.leave.released.Store(true)
-		return true, nil, nil
+		return true, r, nil
 	}
 	return b.leave.release(ctx, mc, membership, s.permission)
 }
@@ -419,7 +419,9 @@ func agentPart(s fleetv1alpha1.MemberClusterStatus) *fleetv1alpha1.MemberCluster
 }
 
 // clusterStatus returns the agent's part of the status.
-func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f memberFacts, mc *fleetv1alpha1.MemberCluster, s bindingState, released bool, now time.Time) fleetv1alpha1.MemberClusterStatus {
+func clusterStatus(
+	last fleetv1alpha1.MemberClusterStatus, f memberFacts, mc *fleetv1alpha1.MemberCluster, s bindingState, released bool, now time.Time,
+) fleetv1alpha1.MemberClusterStatus {
 	next := last
 	if f.heartbeatSeen { // Before the first heartbeat, nothing is known.
 		next.Credential = f.credential
@@ -458,8 +460,11 @@ func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f memberFacts, mc *fl
 	}
 	if !released {
 		gone.Reason, gone.Message = ReasonRowsLeft, "this cluster's rows are still being withdrawn"
-		if len(s.protected) > 0 {
-			gone.Reason, gone.Message = fleetv1alpha1.ReasonDeleteProtected, protectedText(s.protected)
+		switch left := s.remaining; {
+		case left.seenEpoch > 0:
+			gone.Reason, gone.Message = fleetv1alpha1.ReasonEpochRegression, regressedText(s.permission.hubEpoch, left.seenEpoch)
+		case len(left.protected) > 0:
+			gone.Reason, gone.Message = fleetv1alpha1.ReasonDeleteProtected, protectedText(left.protected)
 		}
 	}
 	next.Conditions = report.SetCondition(next.Conditions, gone, now)

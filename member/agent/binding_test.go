@@ -254,7 +254,7 @@ func TestReleasedIsReportedOnceRowsAreGone(t *testing.T) {
 	j := bindingStateOf(mc, testMembership(), 4, testVersion)
 	waiting := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, memberFacts{}, mc, j, false, testNow())
 	require.Equal(t, ReasonRowsLeft, report.GetCondition(waiting.Conditions, fleetv1alpha1.ConditionReleased).Reason)
-	j.protected = []string{"label x protects CloneSet shop/web"}
+	j.remaining.protected = []string{"label x protects CloneSet shop/web"}
 	kept := report.GetCondition(clusterStatus(waiting, memberFacts{}, mc, j, false, testNow()).Conditions, fleetv1alpha1.ConditionReleased)
 	require.Equal(t, fleetv1alpha1.ReasonDeleteProtected, kept.Reason)
 	require.Equal(t, "1 object(s) of the hub can't be deleted: label x protects CloneSet shop/web", kept.Message)

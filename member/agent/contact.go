@@ -110,10 +110,11 @@ func (c *contact) note(ctx context.Context, err error) error {
 	case m == nil && err == nil && (skew.Supported || !known):
 		return nil // The binding is about to be created.
 	}
-	if werr := writeConditions(ctx, c.link.Member.GetClient(), m, conditions, c.link.Clock.Now()); !apierrors.IsConflict(werr) && !apierrors.IsAlreadyExists(werr) {
-		return werr
+	werr := writeConditions(ctx, c.link.Member.GetClient(), m, conditions, c.link.Clock.Now())
+	if apierrors.IsConflict(werr) || apierrors.IsAlreadyExists(werr) {
+		return nil // The cache is stale; the next heartbeat writes again.
 	}
-	return nil // The cache is stale; the next heartbeat writes again.
+	return werr
 }
 
 // boundMembership returns m if it names a hub, otherwise nil.

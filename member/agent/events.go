@@ -61,6 +61,18 @@ func unclaimedEvent(lines []*fleetv1alpha1.AppliedWork) event.Event {
 		len(lines), event.Names(names), link.AnnotationUnclaimed)
 }
 
+// regressedText says why a leaving cluster keeps what the hub asks to delete, and what to do.
+func regressedText(hubEpoch, seen int64) string {
+	return fmt.Sprintf("nothing is deleted, because the hub's epoch is %d and this cluster has seen %d, as after the hub was restored from a backup: "+
+		"if it is the right hub, raise the epoch in its ConfigMap %s/%s; to keep the objects, set spec.leave.policy of the MemberCluster to %s",
+		hubEpoch, seen, fleetv1alpha1.SystemNamespace, fleetv1alpha1.EpochConfigMap, fleetv1alpha1.LeaveOrphan)
+}
+
+func staleTombstoneEvent(name string, err error) event.Event {
+	return event.Warning(EventHubRestored, actionApply, "The hub's ConfigMap %s/%s asks to delete what the hub has placed here: %s",
+		fleetv1alpha1.SystemNamespace, name, err)
+}
+
 // protectedText says which objects stay. why has the reason for each.
 func protectedText(why []string) string {
 	return fmt.Sprintf("%d object(s) of the hub can't be deleted: %s", len(why), event.Names(why))

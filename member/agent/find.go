@@ -155,7 +155,9 @@ func (f finder) definedBy(ctx context.Context, gk schema.GroupKind) (string, err
 			}
 			return "", fmt.Errorf("get CRD %s: %w", name, err)
 		}
-		if kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind"); kind == gk.Kind {
+		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+		if (schema.GroupKind{Group: group, Kind: kind}) == gk {
 			return "its CRD " + name + " exists", nil
 		}
 	}

@@ -623,6 +623,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(own.Status.ClusterUID)},
 			Data: map[string]string{
 				link.TombstonePolicy: "Delete", link.TombstoneCluster: gone.name, link.TombstoneHubUID: "hub-1", link.TombstoneUID: string(gone.uid),
+				link.TombstoneEpoch: "1",
 			},
 		}))
 		stop, ended = gone.run(whole)
@@ -701,6 +702,7 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(uid)},
 				Data: map[string]string{
 					link.TombstonePolicy: string(policy), link.TombstoneCluster: name, link.TombstoneHubUID: "hub-" + name, link.TombstoneUID: "earlier",
+					link.TombstoneEpoch: "1",
 				},
 			}
 			require.NoError(t, hub.Create(t.Context(), stone))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,34 +28,43 @@ type leaver struct {
 	stop func()
 }
 
+// remaining is what keeps a cluster from leaving, besides rows and objects that are being withdrawn.
+type remaining struct {
+	// protected explains, for each object protected by a label, why it stays.
+	protected []string
+	// seenEpoch is the epoch that the hub must reach before something is deleted; 0 means that there is nothing to delete, or that the hub has
+	// reached it.
+	seenEpoch int64
+}
+
 // release removes the binding of a leaving cluster once no row and no ledger line is left, and reports whether it did. The hub withdraws rows
-// and their controller handles them; a line without a row is withdrawn here according to the cluster's policy. protected lists the objects
-// that stay because a label protects them.
+// and their controller handles them; a line without a row is withdrawn here according to the cluster's policy.
 func (l leaver) release(
 	ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, p permission,
-) (released bool, protected []string, err error) {
+) (released bool, r remaining, err error) {
+	as := withdrawal{policy: mc.Spec.Leave.Policy}
+	if as.policy == fleetv1alpha1.LeaveDelete && p.epochRegressed(0) { // A restored hub must not delete anything.
+		as.deleteNothing, r.seenEpoch = true, p.epoch
+	}
 	list := &fleetv1alpha1.MemberWorkList{}
 	if err := l.link.Hub.GetAPIReader().List(ctx, list, client.InNamespace(l.link.Namespace()), client.Limit(1)); err != nil {
-		return false, nil, fmt.Errorf("list rows before the binding is removed: %w", err)
+		return false, r, fmt.Errorf("list rows before the binding is removed: %w", err)
 	}
 	if len(list.Items) > 0 {
-		return false, nil, nil
+		return false, r, nil
 	}
-	policy := mc.Spec.Leave.Policy
-	if policy == fleetv1alpha1.LeaveDelete && p.epochRegressed(0) {
-		return false, nil, nil // A restored hub must not delete anything.
+	left, err := l.withdrawAll(ctx, membership, p.hubUID, as)
+	if r.protected = left.protected; left.lines > 0 || err != nil {
+		return false, r, err
 	}
-	if left, err := l.withdrawAll(ctx, membership, p.hubUID, policy); left.lines > 0 || err != nil {
-		return false, left.protected, err
-	}
-	return true, nil, l.deleteMembership(ctx, membership)
+	return true, remaining{}, l.deleteMembership(ctx, membership)
 }
 
 // withdrawAll withdraws all ledger lines of a hub. If a label protects objects, it records an event on the Membership, if there is one.
 func (l leaver) withdrawAll(
-	ctx context.Context, membership *fleetv1alpha1.Membership, hubUID string, policy fleetv1alpha1.LeavePolicy,
+	ctx context.Context, membership *fleetv1alpha1.Membership, hubUID string, as withdrawal,
 ) (leftovers, error) {
-	left, err := l.writer.withdrawLines(ctx, l.ledger.linesOf(hubUID), policy)
+	left, err := l.writer.withdrawLines(ctx, l.ledger.linesOf(hubUID), as)
 	if len(left.protected) > 0 && membership != nil && l.link.Events != nil {
 		l.link.Events.Record(membership, protectedEvent(left.protected))
 	}
@@ -135,16 +145,31 @@ func (l leaver) actOnTombstone(ctx context.Context) (bool, error) {
 	if boundMembership(membership) == nil {
 		return true, l.deleteMembership(ctx, membership) // Unbound: the ledger belongs to a binding that was removed by hand.
 	}
-	left, err := l.withdrawAll(ctx, membership, cm.Data[link.TombstoneHubUID], policy)
+	as := withdrawal{policy: policy}
+	as.deleteNothing = policy == fleetv1alpha1.LeaveDelete && !mayDelete(cm.Data, membership)
+	left, err := l.withdrawAll(ctx, membership, cm.Data[link.TombstoneHubUID], as)
 	switch {
 	case err != nil:
 		return false, err
+	case as.deleteNothing && left.lines > 0:
+		err := &link.EpochError{Seen: membership.Status.Epoch}
+		if l.link.Events != nil {
+			l.link.Events.Record(membership, staleTombstoneEvent(cm.Name, err))
+		}
+		return false, fmt.Errorf("not following tombstone %s: %w", cm.Name, err)
 	case len(left.protected) > 0:
 		return false, errors.New(protectedText(left.protected))
 	case left.lines > 0:
 		return false, nil
 	}
 	return true, l.deleteMembership(ctx, membership)
+}
+
+// mayDelete reports whether the epoch of a tombstone is as high as the highest one that the member has seen (I20). A tombstone without an
+// epoch was left by an older hub, which may have been restored from a backup since.
+func mayDelete(data map[string]string, membership *fleetv1alpha1.Membership) bool {
+	epoch, err := strconv.ParseInt(data[link.TombstoneEpoch], 10, 64)
+	return err == nil && epoch >= membership.Status.Epoch
 }
 
 // readTombstone checks that a tombstone is for this membership (nil means that it is already deleted) and returns its policy.

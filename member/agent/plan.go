@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -24,6 +25,9 @@ const reasonContended = "Contended"
 // maxApplyDuration is the longest that an apiserver works on a request: the default of its --request-timeout. After that, an apply whose response was
 // lost can no longer create anything.
 const maxApplyDuration = time.Minute
+
+// defaultReplicas is the default of spec.replicas.
+const defaultReplicas = int64(1)
 
 // recheckBlocked is how soon a blocked row is retried. No watch reports that the cause is gone.
 const recheckBlocked = 15 * time.Second
@@ -354,7 +358,7 @@ func planAdoption(o observed) planned {
 		return foreign("it would be adopted only if equal, but differs in %s: make it equal, or choose another adoption policy", event.Names(o.differs))
 	}
 	if o.permission.epochRegressed(o.row.Spec.Grant.Epoch) {
-		if field := measure.KindOf(o.live.GroupVersionKind()).ShrunkField(o.want.object, o.live); field != "" {
+		if field := shrunkField(o); field != "" {
 			return planProblem(regressionProblem(o, "lower "+field))
 		}
 	}
@@ -365,7 +369,7 @@ func planAdoption(o observed) planned {
 func planApply(o observed, now time.Time) planned {
 	unchanged := o.line.Spec.AppliedHash == o.want.hash
 	if o.permission.epochRegressed(o.row.Spec.Grant.Epoch) {
-		if field := measure.KindOf(o.live.GroupVersionKind()).ShrunkField(o.want.object, o.live); field != "" {
+		if field := shrunkField(o); field != "" {
 			return planProblem(regressionProblem(o, "lower "+field))
 		}
 	}
@@ -393,10 +397,11 @@ func checkLimits(o observed) *problem {
 	object := o.want.object
 	if o.line != nil {
 		old := o.line.Spec.Object
-		if old.Kind != object.GetKind() || old.Name != object.GetName() || old.Namespace != object.GetNamespace() {
+		oldKind := schema.FromAPIVersionAndKind(old.APIVersion, old.Kind).GroupKind()
+		if kind := object.GroupVersionKind().GroupKind(); oldKind != kind || old.Name != object.GetName() || old.Namespace != object.GetNamespace() {
 			return blocked(fleetv1alpha1.ReasonInvalid,
-				"the row now has %s, but was applied as %s %s/%s: the kind and name of a row's object can't change",
-				describe(object), old.Kind, old.Namespace, old.Name)
+				"the row now has %s of %s, but was applied as %s %s/%s of %s: the kind and name of a row's object can't change",
+				describe(object), groupName(kind.Group), old.Kind, old.Namespace, old.Name, groupName(oldKind.Group))
 		}
 	}
 	if p := kindProblem(o); p != nil {
@@ -460,6 +465,30 @@ func namespaceRefusal(o observed) (string, error) {
 		return o.limits.RefusesAny(in.Excluded), nil
 	}
 	return "", nil
+}
+
+// shrunkField returns the first field by which an apply would take replicas away, or "". A field that is left out is removed if only the agent
+// owns it, and the apiserver sets the default.
+func shrunkField(o observed) string {
+	want, replicas := o.want.object, []string{"spec", "replicas"}
+	if _, asked, _ := unstructured.NestedFieldNoCopy(want.Object, replicas...); !asked && removes(o, replicas) {
+		want = want.DeepCopy()
+		if err := unstructured.SetNestedField(want.Object, defaultReplicas, replicas...); err != nil {
+			return joinPath(replicas)
+		}
+	}
+	return measure.KindOf(o.live.GroupVersionKind()).ShrunkField(want, o.live)
+}
+
+// removes reports whether an apply that leaves out a field removes it.
+func removes(o observed, field []string) bool {
+	if slices.ContainsFunc(o.want.ignored, func(names []string) bool { return len(names) <= len(field) && slices.Equal(names, field[:len(names)]) }) {
+		return false
+	}
+	isOurs := func(e metav1.ManagedFieldsEntry) bool { return e.Manager == link.AgentManager }
+	mine, err := fieldsOf(o.live, isOurs)
+	others, othersErr := fieldsOf(o.live, func(e metav1.ManagedFieldsEntry) bool { return !isOurs(e) })
+	return err != nil || othersErr != nil || owns(mine, field) && !owns(others, field)
 }
 
 func regressionProblem(o observed, doing string) *problem {

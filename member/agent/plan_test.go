@@ -76,6 +76,22 @@ func (s *scene) setReplicas(t *testing.T, replicas int) {
 	s.want = want
 }
 
+// withoutReplicas makes the row one that doesn't name spec.replicas.
+func (s *scene) withoutReplicas(t *testing.T) {
+	t.Helper()
+	want, err := render(manifest(5), []byte(`{"spec":{"replicas":null,"paused":true}}`), nil, testRow)
+	require.NoError(t, err)
+	s.want = want
+}
+
+// replicasOf is the entry of a manager that owns spec.replicas.
+func replicasOf(manager string) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1",
+		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:replicas":{}}}`)},
+	}
+}
+
 // changeLive changes the live object like another client would.
 func (s *scene) changeLive(t *testing.T, to any, path ...string) {
 	t.Helper()
@@ -355,6 +371,16 @@ func TestPlan(t *testing.T) {
 			want: expect{action: actNothing, problem: fleetv1alpha1.ReasonInvalid, recheck: recheckBlocked},
 		},
 		{
+			name: "a row with a kind of another group than before is refused",
+			in:   func(_ *testing.T, s *scene) { s.line.Spec.Object.APIVersion = "example.com/v1" },
+			want: expect{action: actNothing, problem: fleetv1alpha1.ReasonInvalid, recheck: recheckBlocked},
+		},
+		{
+			name: "a row may have another version of its kind than before",
+			in:   func(_ *testing.T, s *scene) { s.line.Spec.Object.APIVersion = "apps.kruise.io/v1alpha1" },
+			want: expect{action: actNothing},
+		},
+		{
 			name: "unreadable content blocks the row and deletes nothing",
 			in: func(_ *testing.T, s *scene) {
 				s.want, s.refused = nil, blocked(fleetv1alpha1.ReasonContentNotFound, "gone")
@@ -632,6 +658,26 @@ func TestPlan(t *testing.T) {
 		{
 			name: "at a lower epoch replicas are scaled out",
 			in:   func(t *testing.T, s *scene) { t.Helper(); s.row.Spec.Grant.Epoch = 3; s.setReplicas(t, 6) },
+			want: expect{action: actApply},
+		},
+		{
+			name: "at a lower epoch replicas that the row no longer names are kept, because an apply would remove them (I20)",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.row.Spec.Grant.Epoch = 3
+				s.withoutReplicas(t)
+				s.live.SetManagedFields([]metav1.ManagedFieldsEntry{replicasOf(link.AgentManager)})
+			},
+			want: expect{action: actNothing, problem: fleetv1alpha1.ReasonEpochRegression, recheck: recheckBlocked},
+		},
+		{
+			name: "at a lower epoch a row leaves replicas to an autoscaler",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.row.Spec.Grant.Epoch = 3
+				s.withoutReplicas(t)
+				s.live.SetManagedFields([]metav1.ManagedFieldsEntry{replicasOf(link.AgentManager), replicasOf("autoscaler")})
+			},
 			want: expect{action: actApply},
 		},
 		{

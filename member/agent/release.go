@@ -42,7 +42,7 @@ func (p *puller) release(ctx context.Context) error {
 		link: link.Link{Cluster: p.options.Cluster, Events: p.events}, ledger: ledger, released: &atomic.Bool{},
 		writer: writer{client: p.member, reader: p.member, find: finder{reader: p.member, mapper: p.member.RESTMapper()}, ledger: ledger},
 	}
-	switch left, err := l.withdrawAll(ctx, membership, membership.Spec.Hub.UID, policy); {
+	switch left, err := l.withdrawAll(ctx, membership, membership.Spec.Hub.UID, withdrawal{policy: policy}); {
 	case err != nil:
 		return err
 	case len(left.protected) > 0:

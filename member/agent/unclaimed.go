@@ -29,7 +29,7 @@ func (b *bindingReconciler) handleUnclaimed(ctx context.Context, membership *fle
 	case decided && policy != fleetv1alpha1.LeaveOrphan && policy != fleetv1alpha1.LeaveDelete:
 		b.link.Events.Record(membership, invalidDecisionEvent(decision))
 	case decided:
-		left, err := b.leave.writer.withdrawLines(ctx, lines, policy)
+		left, err := b.leave.writer.withdrawLines(ctx, lines, withdrawal{policy: policy})
 		if err != nil {
 			return len(lines), 0, err
 		}

@@ -305,6 +305,12 @@ func TestEachServedVersionIsJudgedAlike(t *testing.T) {
 	require.Equal(t, fleetv1alpha1.WorkHealthy, got.Phase)
 	require.Equal(t, "a-1", got.Revision)
 	require.Equal(t, "a", got.Subsets[0].Name)
+
+	require.NoError(t, unstructured.SetNestedSlice(ud.Object, []any{map[string]any{"name": "a", "replicas": "100%"}}, "spec", "topology", "subsets"))
+	got = fleetv1alpha1.MemberWorkStatus{}
+	KindOf(ud.GroupVersionKind()).Measure(&got, ud)
+	require.Equal(t, fleetv1alpha1.WorkHealthy, got.Phase, "a subset with a percentage is complete")
+	require.Equal(t, int32(2), got.Subsets[0].Desired)
 	for field, apiVersion := range map[string]string{"namespaceSelector": "v1beta1", "namespaceLabelSelector": "v1alpha1"} {
 		distribution := func(value string) *unstructured.Unstructured {
 			return parse(t, fmt.Sprintf("{apiVersion: apps.kruise.io/%s, kind: ResourceDistribution, metadata: {name: a}, spec: {targets: {%s: {matchLabels: {a: %s}}}}}",
@@ -352,6 +358,7 @@ func TestAUnitedDeploymentShrinks(t *testing.T) {
 		}}}
 	}
 	subset := func(name string, replicas int64) any { return map[string]any{"name": name, "replicas": replicas} }
+	percent := func(replicas string) any { return map[string]any{"name": "a", "replicas": replicas} }
 	tests := []struct {
 		name       string
 		want, live *unstructured.Unstructured
@@ -362,6 +369,11 @@ func TestAUnitedDeploymentShrinks(t *testing.T) {
 		{"a lower subset shrinks even with the same total", object(5, subset("a", 2), subset("b", 3)), object(5, subset("a", 3), subset("b", 2)), "spec.topology.subsets[a]"},
 		{"a removed subset shrinks", object(5, subset("a", 5)), object(5, subset("a", 5), subset("b", 0)), "spec.topology.subsets[b]"},
 		{"growth doesn't shrink", object(6, subset("a", 6)), object(5, subset("a", 5)), ""},
+		{"equal percentages don't shrink", object(5, percent("50%")), object(5, percent("50%")), ""},
+		{"a higher percentage doesn't shrink", object(5, percent("100%")), object(5, percent("50%")), ""},
+		{"a lower percentage shrinks", object(5, percent("9%")), object(5, percent("50%")), "spec.topology.subsets[a]"},
+		{"a percentage instead of a number may shrink", object(5, percent("50%")), object(5, subset("a", 5)), "spec.topology.subsets[a]"},
+		{"a removed subset without replicas of its own shrinks", object(5), object(5, map[string]any{"name": "a"}), "spec.topology.subsets[a]"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -401,6 +413,14 @@ func TestAttack06WhatOnlyLowersReplicas(t *testing.T) {
 			require.Equal(t, tt.lowers, onlyShrinksUnitedDeployment(parse(t, tt.want), parse(t, live)))
 		})
 	}
+	percentages := func(a, b string) *unstructured.Unstructured {
+		return parse(t, `{apiVersion: apps.kruise.io/v1beta1, kind: UnitedDeployment, spec: {replicas: 5, topology: {subsets: [`+
+			`{name: a, replicas: `+a+`}, {name: b, replicas: `+b+`}]}}}`)
+	}
+	require.True(t, onlyShrinksUnitedDeployment(percentages("40%", "50%"), percentages("50%", "50%")))
+	require.False(t, onlyShrinksUnitedDeployment(percentages("40%", "60%"), percentages("50%", "50%")), "a subset grows")
+	require.False(t, onlyShrinksUnitedDeployment(percentages("40%", "50%"), percentages("4", "50%")), "a percentage may be more than the number")
+	require.False(t, onlyShrinksUnitedDeployment(percentages("null", "50%"), percentages("40%", "50%")), "the rest may be more")
 	three, two := parse(t, `{kind: Deployment, apiVersion: apps/v1, spec: {replicas: 3, paused: true}}`), parse(t, `{kind: Deployment, apiVersion: apps/v1, spec: {replicas: 2}}`)
 	require.True(t, onlyShrinksReplicas(two, three))
 	require.False(t, onlyShrinksReplicas(three, two))

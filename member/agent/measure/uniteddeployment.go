@@ -3,11 +3,13 @@ package measure
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -34,7 +36,7 @@ func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructur
 	}
 	asked := map[string]int32{}
 	for _, subset := range ud.Spec.Topology.Subsets {
-		if subset.Replicas != nil {
+		if subset.Replicas != nil && subset.Replicas.Type == intstr.Int { // Of a percentage, only the controller knows the number.
 			asked[subset.Name] = subset.Replicas.IntVal
 		}
 	}
@@ -74,7 +76,7 @@ func shrunkUnitedDeployment(want, live *unstructured.Unstructured) string {
 	}
 	wanted, current := subsetReplicas(want), subsetReplicas(live)
 	for _, name := range slices.Sorted(maps.Keys(current)) {
-		if replicas, ok := wanted[name]; !ok || replicas < current[name] {
+		if replicas, ok := wanted[name]; !ok || !replicas.atLeast(current[name]) {
 			return "spec.topology.subsets[" + name + "]"
 		}
 	}
@@ -105,7 +107,7 @@ func onlyShrinksUnitedDeployment(want, live *unstructured.Unstructured) bool {
 	}
 	before := subsetReplicas(live)
 	for name, replicas := range subsetReplicas(want) {
-		if limit, ok := before[name]; !ok || replicas > limit {
+		if limit, ok := before[name]; !ok || !limit.atLeast(replicas) {
 			return false
 		}
 	}
@@ -121,18 +123,35 @@ func onlyShrinksUnitedDeployment(want, live *unstructured.Unstructured) bool {
 	return true
 }
 
-// subsetReplicas reads the replicas of the subsets whose replicas are numbers, as the hub writes them.
-func subsetReplicas(o *unstructured.Unstructured) map[string]int64 {
+// amount is the replicas of a subset: a number, as the hub writes it, a percentage of all replicas, or an even share of the rest.
+type amount struct {
+	n    int64
+	unit string
+}
+
+// atLeast reports whether an amount is known to be no less than another one.
+func (a amount) atLeast(b amount) bool { return a.unit == b.unit && a.n >= b.n }
+
+// subsetReplicas reads the replicas of the subsets.
+func subsetReplicas(o *unstructured.Unstructured) map[string]amount {
 	subsets, _, _ := unstructured.NestedSlice(o.Object, "spec", "topology", "subsets")
-	out := make(map[string]int64, len(subsets))
+	out := make(map[string]amount, len(subsets))
 	for _, s := range subsets {
 		subset, ok := s.(map[string]any)
 		if !ok {
 			continue
 		}
 		name, _, _ := unstructured.NestedString(subset, "name")
-		if replicas, ok, _ := unstructured.NestedInt64(subset, "replicas"); ok {
-			out[name] = replicas
+		switch replicas := subset["replicas"].(type) {
+		case nil:
+			out[name] = amount{unit: "share"}
+		case int64:
+			out[name] = amount{n: replicas, unit: "number"}
+		case string:
+			n, err := strconv.ParseInt(strings.TrimSuffix(replicas, "%"), 10, 64)
+			if out[name] = (amount{n: n, unit: "%"}); err != nil || !strings.HasSuffix(replicas, "%") {
+				out[name] = amount{unit: replicas} // Admission refuses it.
+			}
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/utils/clock"
@@ -46,7 +47,22 @@ const (
 	TombstoneUID = "memberClusterUID"
 	// TombstoneHubUID is the hub that left the tombstone; an agent acts only on tombstones from its hub.
 	TombstoneHubUID = "hubUID"
+	// TombstoneEpoch is the epoch of that hub. The hub keeps it up to date. An agent that has seen a higher one deletes nothing.
+	TombstoneEpoch = "epoch"
 )
+
+// EpochError means that an agent keeps what a tombstone asks to delete, because the tombstone's epoch is lower than one that the member has
+// seen, or missing.
+type EpochError struct {
+	// Seen is the highest epoch that the member has seen.
+	Seen int64
+}
+
+func (e *EpochError) Error() string {
+	return fmt.Sprintf("nothing is deleted, because the member has seen epoch %d and the ConfigMap has a lower one or none, as after the hub was "+
+		"restored from a backup; if it is the right hub, raise the epoch in its ConfigMap %s/%s, or set policy in this ConfigMap to %s",
+		e.Seen, fleetv1alpha1.SystemNamespace, fleetv1alpha1.EpochConfigMap, fleetv1alpha1.LeaveOrphan)
+}
 
 // ErrLeft is the error with which an agent ends when its cluster has left the hub: the binding is removed and nothing is left to do. Don't start
 // the agent again before the cluster joins again.
