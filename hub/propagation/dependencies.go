@@ -268,7 +268,7 @@ type dependencies struct {
 	needs
 
 	// unreadable says why objects of a kind can't be read, by kind.
-	unreadable map[string]problem
+	unreadable map[schema.GroupKind]problem
 	// problems are about dependencies that could be placed but aren't. secrets are about Secrets, which are never placed.
 	problems, secrets []problem
 }
@@ -312,7 +312,7 @@ func (o *observed) observeDependencies(ctx context.Context, w objectReader, name
 	if !placesDependencies(o.spec) {
 		return nil
 	}
-	o.deps.unreadable = map[string]problem{}
+	o.deps.unreadable = map[schema.GroupKind]problem{}
 	for _, one := range o.objects {
 		for _, variant := range o.withOverrides(one.live) {
 			o.deps.add(variant)
@@ -372,7 +372,7 @@ func (o *observed) readDependencies(ctx context.Context, w objectReader, namespa
 		return nil, err //nolint:wrapcheck // It names the kind.
 	}
 	if why != nil {
-		o.deps.unreadable[kind.Kind] = *why
+		o.deps.unreadable[kind.GroupKind()] = *why
 	}
 	s := fleetv1alpha1.PropagationSelector{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}
 	var out []*unstructured.Unstructured
@@ -446,7 +446,7 @@ func (o *observed) fateOfDependency(
 	if !ok || !placesDependencies(o.spec) || f.behind || f.wait.Reason != "" {
 		return f, nil, nil
 	}
-	if why, unread := o.deps.unreadable[kind.Kind]; unread {
+	if why, unread := o.deps.unreadable[kind.GroupKind()]; unread {
 		return fate{wait: why}, nil, nil
 	}
 	var live *unstructured.Unstructured
@@ -539,7 +539,7 @@ func finished(r *fleetv1alpha1.MemberWork) bool {
 		s.Phase != fleetv1alpha1.WorkHealthy && s.Phase != fleetv1alpha1.WorkApplied {
 		return false
 	}
-	revisions := slices.Contains([]string{"Deployment", "StatefulSet", "CloneSet"}, r.Spec.Object.Kind)
+	revisions := slices.Contains(dividedKinds(), schema.FromAPIVersionAndKind(r.Spec.Object.APIVersion, r.Spec.Object.Kind).GroupKind())
 	return !revisions || s.Counts.Updated >= s.Counts.Replicas // With a partition it is healthy while pods of the old template run.
 }
 

@@ -104,7 +104,7 @@ func TestWhatAMergePatchCantSayIsAManifestOfItsOwn(t *testing.T) {
 	w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"west"}, Patches: []fleetv1alpha1.PropagationPatch{
 		{Op: fleetv1alpha1.PatchAdd, Path: "/data/empty", Value: rawJSON(`null`)},
 	}}}
-	wants := plan(w.observed).Wants
+	wants := plan(w.observed, w.Now).Wants
 	require.Len(t, wants, 2)
 	require.NotContains(t, string(wants[0].Manifest), "empty")
 	require.Contains(t, string(wants[1].Manifest), `"empty":null`)

@@ -40,7 +40,7 @@ func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1be
 		Observe: func(ctx context.Context, c placement.Client, key client.ObjectKey) (*observed, error) {
 			return observe(ctx, c, key, options)
 		},
-		Plan: plan,
+		Plan: func(o *observed, _ time.Time) planned { return plan(o) },
 		Status: func(o *observed, p planned, a placement.Summary, now time.Time) (before, after appsv1beta1.UnitedDeploymentStatus) {
 			return o.ud.Status, status(o, p, a, now)
 		},
