@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/propagation/override"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/control/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 	reasonSecret = "SecretNotPlaced"
 )
 
-// The kinds that a pod template can refer to. The kind name alone identifies each of them.
+// The kinds that a pod template can refer to. Each of these names stands for one kind.
 const (
 	configMapKind      = "ConfigMap"
 	secretKind         = "Secret"
@@ -131,10 +132,10 @@ func (n *needs) add(o *unstructured.Unstructured) {
 	if !slices.Contains(n.workloads, who) {
 		n.workloads = append(n.workloads, who)
 	}
-	addNamed := func(kind, addNamed string, optional bool) {
-		key := dependency{kind, addNamed}
+	addNamed := func(kind, name string, optional bool) {
+		key := dependency{kind, name}
 		switch {
-		case addNamed == "", key == dependency{configMapKind, "kube-root-ca.crt"}, key == dependency{serviceAccountKind, "default"}: // Clusters create these.
+		case name == "", key == dependency{configMapKind, "kube-root-ca.crt"}, key == dependency{serviceAccountKind, "default"}: // Clusters create these.
 			return
 		case n.named == nil:
 			n.named = map[dependency]workload{}
@@ -556,7 +557,7 @@ func (p *planned) addDependencyProblems(o *observed) {
 	for _, why := range o.deps.problems {
 		p.addOnce(why)
 		if why.Reason != reasonNoDependency {
-			p.Recheck = recheckKinds
+			p.Recheck = timing.Sooner(p.Recheck, recheckKinds)
 		}
 	}
 	p.notes = o.deps.secrets

@@ -243,7 +243,7 @@ type division struct {
 // candidate is a cluster that is selected for an object.
 type candidate struct {
 	cluster string
-	// live is its row, if any. leaving: the row is being deleted.
+	// live is its row, if any. withdrawing: the row is being withdrawn or deleted.
 	live        *fleetv1alpha1.MemberWork
 	withdrawing bool
 	// keep: an existing row stays. gets: the row is written.

@@ -319,7 +319,7 @@ func TestWhichClusterIsGrantedHowManyReplicas(t *testing.T) {
 	}
 }
 
-func TestKindsWithReplicasThatCantBeDividedAreNotPlaced(t *testing.T) {
+func TestKindsWhoseReplicasCannotBeDividedAreNotPlaced(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, apiVersion, kind string
@@ -447,7 +447,7 @@ func partitionIn(s apiextensionsv1.JSONSchemaProps, at ...string) []string {
 	return nil
 }
 
-func TestRowsWithoutAGrantAskForWhatTheirManifestSays(t *testing.T) {
+func TestARowWithoutAGrantRequestsTheReplicasOfItsManifest(t *testing.T) {
 	t.Parallel()
 	r := &fleetv1alpha1.MemberWork{Status: fleetv1alpha1.MemberWorkStatus{Counts: fleetv1alpha1.WorkCounts{Desired: 5}}}
 	ask := func(raw string) int32 {

@@ -53,7 +53,7 @@ func TestAJobWithATTLIsNotPlaced(t *testing.T) {
 		"override, and delete the object on the hub when it is no longer needed", p.problems[0].Message)
 }
 
-func TestWhatDeletesItselfIsNotPlaced(t *testing.T) {
+func TestAnObjectThatDeletesItselfIsNotPlaced(t *testing.T) {
 	t.Parallel()
 	const ttl = "ttlSecondsAfterFinished"
 	for _, tt := range []struct {

@@ -226,7 +226,7 @@ func (o *observed) observeUngranted(ctx context.Context, c placement.Client) err
 	return nil
 }
 
-// selectObjects takes at most mostObjects objects. Objects that have rows come first, so that new objects don't push out what is placed.
+// selectObjects takes at most maxObjects objects. Objects that have rows come first, so that new objects don't push out what is placed.
 func (o *observed) selectObjects(found map[string]object) {
 	placed := map[string]bool{}
 	for place := range o.Rows {

@@ -159,7 +159,7 @@ func (o *observed) dividedFirst() []object {
 func (p *planned) addUnreadable(o *observed) {
 	for _, one := range o.unreadable {
 		p.addOnce(one.why)
-		p.Recheck = recheckKinds
+		p.Recheck = timing.Sooner(p.Recheck, recheckKinds)
 	}
 	if o.excess > 0 {
 		p.addProblem("", "", "", reasonTooMany, fmt.Sprintf("%d objects are selected, but at most %d can be placed, leaving out the last %d; "+
@@ -172,11 +172,11 @@ func (p *planned) withdrawLost(o *observed, f fate, fleet placement.Fleet) {
 	switch {
 	case f.wait.Reason != "":
 		p.countUndecided(fleet)
-		p.Recheck = recheckKinds
+		p.Recheck = timing.Sooner(p.Recheck, recheckKinds)
 		return
 	case f.behind:
 		p.countUndecided(fleet)
-		p.Recheck = recheckLost
+		p.Recheck = timing.Sooner(p.Recheck, recheckLost)
 		return
 	case f.unused:
 		p.withdrawUnused(o, f, fleet)

@@ -98,6 +98,19 @@ func outcome(p planned) string {
 	return strings.Join(parts, " ")
 }
 
+func TestACacheThatIsBehindIsReadAgainSoonAlsoIfAKindCanNotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, behind := range []string{"a", "b"} {
+		w := newWorld(t, "east")
+		w.row("east", "a", "b")
+		for _, name := range []string{"a", "b"} {
+			w.unselect(name, fate{wait: problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonForbidden}})
+		}
+		w.lost[rowName(behind)] = fate{behind: true}
+		require.Equal(t, recheckLost, plan(w.observed, w.Now).Recheck)
+	}
+}
+
 func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 	t.Parallel()
 	const all = "+a@east +a@west +b@east +b@west"

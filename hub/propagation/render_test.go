@@ -10,7 +10,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-func TestWhatIsSentOfAnObject(t *testing.T) {
+func TestTheManifestOfAnObject(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, live, want string }{
 		{
@@ -97,7 +97,7 @@ func TestWhatIsSentOfAnObject(t *testing.T) {
 	}
 }
 
-func TestWhatAMergePatchCantSayIsAManifestOfItsOwn(t *testing.T) {
+func TestAChangeThatNoMergePatchCanExpressGetsItsOwnManifest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "east", "west")
 	w.objects = w.objects[:1]

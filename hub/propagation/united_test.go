@@ -157,7 +157,7 @@ func TestUnitedDeploymentsAreSelectedForTheirDependenciesOnly(t *testing.T) {
 }
 
 // What a UnitedDeployment needed is withdrawn once the apiserver says that no pod can need it anymore.
-func TestWhatAUnitedDeploymentNeedsNoMoreStaysUntilItsPodsAreNew(t *testing.T) {
+func TestAnUnusedDependencyOfAUnitedDeploymentStaysUntilItsPodsAreUpdated(t *testing.T) {
 	t.Parallel()
 	done := func() *unstructured.Unstructured { return united(t, cloneSets("b"), "") }
 	with := func(n int64, fields ...string) *unstructured.Unstructured {

@@ -15,7 +15,7 @@ import (
 // sourceKind is the kind of the objects that this controller reconciles.
 const sourceKind = "UnitedDeployment"
 
-// begunDelay is how long the first status of a change is collected if every replica is in place and available, see onlyBegun. It is longer
+// begunDelay is how long the first status of a change is collected if every replica is in place and available, see hasJustBegun. It is longer
 // than the agents' delay, so that a change that waits in both is written once. A change of a few pods completes before that, and costs one
 // write.
 const begunDelay = 15 * time.Second

@@ -167,8 +167,8 @@ func (r *reconciler) reportTarget(ctx context.Context, o *observed, p planned, a
 		return 0, nil // See reportSpread.
 	}
 	before, after := set.Status, cloneSetStatus(o, p, a)
-	observed := placement.Wait(before.ObservedGeneration == after.ObservedGeneration)
-	return r.targetStatus.Report(ctx, set, before, after, placement.Change{Collect: observed})
+	wait := placement.Wait(before.ObservedGeneration == after.ObservedGeneration)
+	return r.targetStatus.Report(ctx, set, before, after, placement.Change{Collect: wait})
 }
 
 // reportYounger reports to younger WorkloadSpreads that an older one has their target.

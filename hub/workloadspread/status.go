@@ -54,7 +54,8 @@ func status(o *observed, p planned, a applied, now time.Time) appsv1beta1.Worklo
 		if lagging == 0 && a.err() == nil && (len(p.slices.Wants) > 0 || len(stale) == 0) {
 			s.ObservedGeneration = o.ws.Generation
 		}
-		set(appsv1beta1.WorkloadSpreadActive, true, reasonPlacing, "the workload does not run in this cluster: its replicas are placed in the clusters of the subsets")
+		set(appsv1beta1.WorkloadSpreadActive, true, reasonPlacing,
+			"the workload does not run in this cluster: its replicas are placed in the clusters of the subsets")
 		p.placed(set, lagging)
 	}
 	switch {
