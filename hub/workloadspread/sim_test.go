@@ -547,8 +547,9 @@ func stories() []sim.Scenario {
 	}
 }
 
-// twoSpreads returns the story of a WorkloadSpread that has been placed when an older one gets the same target. Admission refuses that only if
-// its cache shows the first one.
+// twoSpreads returns the story of a WorkloadSpread that has been placed when an older one with the same target appears. This happens if two are
+// created at the same time, so that admission doesn't see the other one, and the cache shows the younger one first. Here the older one has
+// another target at first.
 func twoSpreads() sim.Scenario {
 	w := newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", ""))
 	older := w.o.ws.DeepCopy() // Both are created in the same second, so their names decide.
