@@ -203,7 +203,8 @@ func (t *transfer) explain() {
 		case h.Target > s.Replicas && s.Changed:
 			s.Why = fmt.Sprintf("grows from %d to %d of %d in %s: at most %d may run in total", before, s.Replicas, h.Target, h.Cluster, t.most)
 		case h.Target > s.Replicas:
-			s.Why = fmt.Sprintf("waits to grow from %d to %d in %s: at most %d may run in total, and up to %d may be running", before, h.Target, h.Cluster, t.most, t.running)
+			s.Why = fmt.Sprintf("waits to grow from %d to %d in %s: at most %d may run in total, and up to %d may be running",
+				before, h.Target, h.Cluster, t.most, t.running)
 		case h.Target < s.Replicas:
 			s.Why = t.holds(i, awaited)
 			if s.Changed {

@@ -107,8 +107,8 @@ type Kind[O Observed, P Planned, S any] struct {
 	Metrics RowMetrics
 	// Observe reads what a reconcile needs. It starts with Client.Fleet, and returns its errors.
 	Observe func(context.Context, Client, client.ObjectKey) (O, error)
-	// Plan and Status are pure functions. Status also returns the status as it was read.
-	Plan   func(O) P
+	// Plan and Status are pure functions; both get the time. Status also returns the status as it was read.
+	Plan   func(O, time.Time) P
 	Status func(O, P, Summary, time.Time) (before, after S)
 	// Change returns how a change of the status is reported.
 	Change func(o O, before, after S) Change
@@ -224,7 +224,7 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 		return expect.Settle(ctx, err, r.kind.Metrics.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	start := r.clock.Now()
-	p := r.kind.Plan(o)
+	p := r.kind.Plan(o, start)
 	r.kind.Metrics.PlanSeconds.Observe(r.clock.Since(start).Seconds())
 	object, fleet, plan := o.Source(), o.Placement(), p.Step()
 	if plan.Idle {

@@ -12,10 +12,11 @@
 //	Client.Fleet   reads the clusters and the object's rows, once the cache shows our last writes
 //	Plan           the kind divides and renders, with Fleet.Availability, Fleet.Select and Withdraw
 //	Client.Apply   writes the finalizer, the rows and the withdrawals
-//	Applied        the kind gathers, with the Summary of its rows
+//	Status         the kind gathers, with the Summary of its rows
 //
 // RowHandler and ClusterHandler are its watches. Fresh holds a new leader back until its cache shows what the previous leader
-// wrote. A Sweeper withdraws the rows of objects that are gone. All kinds share one Fresh and one Sweeper.
+// wrote. A Sweeper withdraws the rows of objects that are gone. All kinds share one Fresh, one Sweeper and one row.Store, whose
+// limits therefore apply to all rows of a namespace.
 //
 // A cluster that doesn't answer is frozen: it keeps what it has, and the others continue. A MemberCluster that is missing from a list doesn't
 // prove that the cluster has left, so its rows stay. Rows are deleted when the object is deleted, or when the kind withdraws them. If the

@@ -15,7 +15,8 @@ type Hub struct {
 	// LocalMember is true if this cluster also runs the member stack.
 	LocalMember bool
 
-	key     []byte
+	// store has the limits of a namespace, which apply to the rows of all kinds together.
+	store   *row.Store
 	fresh   *Fresh
 	sweeper *Sweeper
 }
@@ -23,7 +24,7 @@ type Hub struct {
 // NewHub returns the Hub of a manager. key is used to name contents.
 func NewHub(mgr ctrl.Manager, key []byte, localMember bool, c clock.PassiveClock) *Hub {
 	return &Hub{
-		LocalMember: localMember, key: key,
+		LocalMember: localMember, store: row.NewStore(mgr.GetClient(), key, c),
 		fresh: &Fresh{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme()},
 		sweeper: &Sweeper{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: event.New(mgr.GetEventRecorder(link.HubManager)), Clock: c,
@@ -34,7 +35,7 @@ func NewHub(mgr ctrl.Manager, key []byte, localMember bool, c clock.PassiveClock
 // Options returns the options for the controller of a kind.
 func (h *Hub) Options(mgr ctrl.Manager, o setup.Options, name string) Options {
 	return Options{
-		Store:  row.NewStore(mgr.GetClient(), h.key, o.Clock),
+		Store:  h.store,
 		Events: event.New(mgr.GetEventRecorder(link.HubManager)),
 		Clock:  o.Clock, Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, LocalMember: h.LocalMember,
 		Fresh: h.fresh, Sweeper: h.sweeper,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -166,7 +167,9 @@ type Plausible struct {
 }
 
 // PlausibleFor returns the limits for a grant: twice as many plus a hundred. This covers surges, terminating pods and earlier grants.
-func PlausibleFor(granted int32) *Plausible { return &Plausible{most: 2*granted + 100} }
+func PlausibleFor(granted int32) *Plausible {
+	return &Plausible{most: int32(min(2*int64(granted)+100, math.MaxInt32))} //nolint:gosec // It is clamped.
+}
 
 // Cut returns the nearest plausible number.
 func (p *Plausible) Cut(n int32) int32 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -53,7 +54,7 @@ func TestAttack23WhatClustersGetIsRenderedOnceForTheOverridesThatMatch(t *testin
 	for name, bytes := range map[string]int{"a patch in the row": 10, "a patch that is too long for a row": row.PatchLimit + 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := plan(manyObjects(t, 1, 10, bytes))
+			p := plan(manyObjects(t, 1, 10, bytes), time.Unix(1000, 0))
 			require.Len(t, p.Wants, 10)
 			for i, want := range p.Wants {
 				with := p.Wants[i%2]
@@ -72,9 +73,9 @@ func TestAttack23WhatClustersGetIsRenderedOnceForTheOverridesThatMatch(t *testin
 // BenchmarkPlan plans for 10,000 rows, half of which an override changes.
 func BenchmarkPlan(b *testing.B) {
 	o := manyObjects(b, 100, 100, 100)
-	require.Len(b, plan(o).Wants, 10000)
+	require.Len(b, plan(o, o.Now).Wants, 10000)
 	b.ReportAllocs()
 	for b.Loop() {
-		plan(o)
+		plan(o, o.Now)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/propagation/override"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/control/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 	reasonSecret = "SecretNotPlaced"
 )
 
-// The kinds that a pod template can refer to. The kind name alone identifies each of them.
+// The kinds that a pod template can refer to. Each of these names stands for one kind.
 const (
 	configMapKind      = "ConfigMap"
 	secretKind         = "Secret"
@@ -131,10 +132,10 @@ func (n *needs) add(o *unstructured.Unstructured) {
 	if !slices.Contains(n.workloads, who) {
 		n.workloads = append(n.workloads, who)
 	}
-	addNamed := func(kind, addNamed string, optional bool) {
-		key := dependency{kind, addNamed}
+	addNamed := func(kind, name string, optional bool) {
+		key := dependency{kind, name}
 		switch {
-		case addNamed == "", key == dependency{configMapKind, "kube-root-ca.crt"}, key == dependency{serviceAccountKind, "default"}: // Clusters create these.
+		case name == "", key == dependency{configMapKind, "kube-root-ca.crt"}, key == dependency{serviceAccountKind, "default"}: // Clusters create these.
 			return
 		case n.named == nil:
 			n.named = map[dependency]workload{}
@@ -268,7 +269,7 @@ type dependencies struct {
 	needs
 
 	// unreadable says why objects of a kind can't be read, by kind.
-	unreadable map[string]problem
+	unreadable map[schema.GroupKind]problem
 	// problems are about dependencies that could be placed but aren't. secrets are about Secrets, which are never placed.
 	problems, secrets []problem
 }
@@ -312,7 +313,7 @@ func (o *observed) observeDependencies(ctx context.Context, w objectReader, name
 	if !placesDependencies(o.spec) {
 		return nil
 	}
-	o.deps.unreadable = map[string]problem{}
+	o.deps.unreadable = map[schema.GroupKind]problem{}
 	for _, one := range o.objects {
 		for _, variant := range o.withOverrides(one.live) {
 			o.deps.add(variant)
@@ -372,7 +373,7 @@ func (o *observed) readDependencies(ctx context.Context, w objectReader, namespa
 		return nil, err //nolint:wrapcheck // It names the kind.
 	}
 	if why != nil {
-		o.deps.unreadable[kind.Kind] = *why
+		o.deps.unreadable[kind.GroupKind()] = *why
 	}
 	s := fleetv1alpha1.PropagationSelector{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}
 	var out []*unstructured.Unstructured
@@ -446,7 +447,7 @@ func (o *observed) fateOfDependency(
 	if !ok || !placesDependencies(o.spec) || f.behind || f.wait.Reason != "" {
 		return f, nil, nil
 	}
-	if why, unread := o.deps.unreadable[kind.Kind]; unread {
+	if why, unread := o.deps.unreadable[kind.GroupKind()]; unread {
 		return fate{wait: why}, nil, nil
 	}
 	var live *unstructured.Unstructured
@@ -539,7 +540,7 @@ func finished(r *fleetv1alpha1.MemberWork) bool {
 		s.Phase != fleetv1alpha1.WorkHealthy && s.Phase != fleetv1alpha1.WorkApplied {
 		return false
 	}
-	revisions := slices.Contains([]string{"Deployment", "StatefulSet", "CloneSet"}, r.Spec.Object.Kind)
+	revisions := slices.Contains(dividedKinds(), schema.FromAPIVersionAndKind(r.Spec.Object.APIVersion, r.Spec.Object.Kind).GroupKind())
 	return !revisions || s.Counts.Updated >= s.Counts.Replicas // With a partition it is healthy while pods of the old template run.
 }
 
@@ -556,7 +557,7 @@ func (p *planned) addDependencyProblems(o *observed) {
 	for _, why := range o.deps.problems {
 		p.addOnce(why)
 		if why.Reason != reasonNoDependency {
-			p.Recheck = recheckKinds
+			p.Recheck = timing.Sooner(p.Recheck, recheckKinds)
 		}
 	}
 	p.notes = o.deps.secrets

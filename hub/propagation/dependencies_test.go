@@ -268,7 +268,7 @@ func TestWhatIsPlacedWithAWorkload(t *testing.T) {
 			}
 			require.Equal(t, tt.want, strings.Join(got, " "))
 			require.Equal(t, tt.secrets, formatProblems(w.deps.secrets))
-			p := plan(w.observed)
+			p := plan(w.observed, w.Now)
 			require.Equal(t, tt.tells, formatProblems(p.problems))
 			require.Len(t, p.Wants, 2*len(w.objects), "problems don't prevent other placements")
 			s := status(w.observed, p, placement.Summarize(w.Fleet, p.Plan, placement.Result{}), w.Now)
@@ -352,7 +352,7 @@ func TestADependencyStaysUntilThePodsOfTheOldTemplateAreGone(t *testing.T) {
 			t.Parallel()
 			w := worldNeeding(t, pod)
 			tt.change(w)
-			require.Equal(t, tt.want, outcome(plan(w.observed)))
+			require.Equal(t, tt.want, outcome(plan(w.observed, w.Now)))
 		})
 	}
 	w := worldNeeding(t, pod)
@@ -365,7 +365,7 @@ func TestADependencyStaysUntilThePodsOfTheOldTemplateAreGone(t *testing.T) {
 
 // fleetStatus returns the status if nothing had to be written.
 func fleetStatus(w *world) fleetv1alpha1.PropagationStatus {
-	p := plan(w.observed)
+	p := plan(w.observed, w.Now)
 	return status(w.observed, p, placement.Summarize(w.Fleet, p.Plan, placement.Result{Rows: w.Rows}), w.Now)
 }
 
@@ -380,22 +380,22 @@ func TestADependencyThatAnotherPropagationPlacesIsLeftToIt(t *testing.T) {
 	}
 	w := newest()
 	w.heldBy["east/"+rowName("a")] = "Propagation other"
-	p := plan(w.observed)
+	p := plan(w.observed, w.Now)
 	require.Equal(t, "+web@east +web@west +a@west", outcome(p), "it is not a conflict")
 	require.Len(t, p.places, 3)
 
 	w = newest()
 	w.heldBy["east/"+rowName("a")] = "a source of another kind (such as a WorkloadSpread)"
-	require.Equal(t, "+web@east +web@west +a@west east/ConfigMap/a:Conflict", outcome(plan(w.observed)))
+	require.Equal(t, "+web@east +web@west +a@west east/ConfigMap/a:Conflict", outcome(plan(w.observed, w.Now)))
 
 	w = newest()
 	w.olderSources = []olderSource{{name: "older", spec: &propagation("older", named("a")).Spec}}
-	require.Equal(t, "+web@east +web@west", outcome(plan(w.observed)), "the Propagation that selects it places it")
+	require.Equal(t, "+web@east +web@west", outcome(plan(w.observed, w.Now)), "the Propagation that selects it places it")
 
 	w = newest()
 	w.row("east", "a")
 	w.olderSources = []olderSource{{name: "older", spec: &propagation("older", named("a")).Spec}}
-	require.Equal(t, "+web@east +web@west +a@east", outcome(plan(w.observed)), "the Propagation that has placed it keeps it")
+	require.Equal(t, "+web@east +web@west +a@east", outcome(plan(w.observed, w.Now)), "the Propagation that has placed it keeps it")
 }
 
 func TestTheApiserverSaysWhetherADependencyIsUnused(t *testing.T) {
@@ -421,7 +421,7 @@ func TestTheApiserverSaysWhetherADependencyIsUnused(t *testing.T) {
 		{
 			name: "Its kind can't be read.", cached: with, stored: with, config: true,
 			change: func(w *world) {
-				w.deps.unreadable = map[string]problem{"ConfigMap": {Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonForbidden}}
+				w.deps.unreadable = map[schema.GroupKind]problem{configMaps: {Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonForbidden}}
 			},
 			want: fate{wait: problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonForbidden}},
 		},
@@ -447,5 +447,16 @@ func TestTheApiserverSaysWhetherADependencyIsUnused(t *testing.T) {
 			require.NoError(t, w.observeLost(t.Context(), placement.Client{Live: clientWith(t, objects...)}, false))
 			require.Equal(t, tt.want, w.lost[rowName("a")])
 		})
+	}
+}
+
+// Kinds of others have no count of updated pods, so they are rolled out as soon as they are healthy.
+func TestOnlyWorkloadsOfKnownGroupsHaveToUpdateTheirPods(t *testing.T) {
+	t.Parallel()
+	for apiVersion, want := range map[string]bool{"apps/v1": false, "example.com/v1": true} {
+		r := &fleetv1alpha1.MemberWork{}
+		r.Spec.Object = &fleetv1alpha1.WorkObject{APIVersion: apiVersion, Kind: "Deployment", Name: "web"}
+		r.Status = fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy, Counts: fleetv1alpha1.WorkCounts{Replicas: 2}}
+		require.Equal(t, want, finished(r), apiVersion)
 	}
 }

@@ -243,7 +243,7 @@ type division struct {
 // candidate is a cluster that is selected for an object.
 type candidate struct {
 	cluster string
-	// live is its row, if any. leaving: the row is being deleted.
+	// live is its row, if any. withdrawing: the row is being withdrawn or deleted.
 	live        *fleetv1alpha1.MemberWork
 	withdrawing bool
 	// keep: an existing row stays. gets: the row is written.
@@ -385,8 +385,11 @@ func (d *division) partitions() {
 
 // planRows adds the rows of an object to the plan. Clusters that are being emptied have their row withdrawn once they are empty.
 func (p *planned) planRows(o *observed, one object, m content, d division) {
+	missing := 0
 	for _, s := range d.sites {
-		p.parts = append(p.parts, s.part(one))
+		part := s.part(one)
+		p.parts = append(p.parts, part)
+		missing += int(part.Desired) - int(part.Available) // Surplus replicas of one cluster make up for those that another one lacks.
 		if !s.stays && s.live != nil {
 			p.emptying[s.cluster] = true
 		}
@@ -400,6 +403,7 @@ func (p *planned) planRows(o *observed, one object, m content, d division) {
 			p.kept[row.Place(s.live)] = true
 		}
 	}
+	p.missingReplicas += max(missing, 0)
 }
 
 // part returns the status line of an object in a cluster. Numbers that a member reports are limited to plausible values.

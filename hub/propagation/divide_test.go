@@ -314,12 +314,12 @@ func TestWhichClusterIsGrantedHowManyReplicas(t *testing.T) {
 			if tt.change != nil {
 				tt.change(w)
 			}
-			require.Equal(t, tt.want, formatGrantsOf(plan(w.observed)))
+			require.Equal(t, tt.want, formatGrantsOf(plan(w.observed, w.Now)))
 		})
 	}
 }
 
-func TestKindsWithReplicasThatCantBeDividedAreNotPlaced(t *testing.T) {
+func TestKindsWhoseReplicasCannotBeDividedAreNotPlaced(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, apiVersion, kind string
@@ -341,7 +341,7 @@ func TestKindsWithReplicasThatCantBeDividedAreNotPlaced(t *testing.T) {
 			one.live.SetAPIVersion(tt.apiVersion)
 			one.live.SetKind(tt.kind)
 			one.live.Object["spec"] = tt.spec
-			require.Equal(t, tt.want, formatGrantsOf(plan(w.observed)))
+			require.Equal(t, tt.want, formatGrantsOf(plan(w.observed, w.Now)))
 		})
 	}
 }
@@ -360,7 +360,7 @@ func TestWhatDiffersBetweenClustersIsBesideTheSharedManifest(t *testing.T) {
 	}
 	patches := func() []string {
 		t.Helper()
-		wants := plan(w.observed).Wants
+		wants := plan(w.observed, w.Now).Wants
 		require.Len(t, wants, 2)
 		require.Equal(t, wants[0].Manifest, wants[1].Manifest)
 		require.NotContains(t, string(wants[0].Manifest), "replicas")
@@ -370,7 +370,7 @@ func TestWhatDiffersBetweenClustersIsBesideTheSharedManifest(t *testing.T) {
 	require.Equal(t, []string{
 		`{"spec":{"replicas":4,"updateStrategy":{"rollingUpdate":{"partition":2}}}}`, `{"spec":{"replicas":2,"updateStrategy":{"rollingUpdate":{"partition":1}}}}`,
 	}, patches(), "a number is divided")
-	require.EqualValues(t, 2, plan(w.observed).Wants[0].Grant.Subsets[0].Partition)
+	require.EqualValues(t, 2, plan(w.observed, w.Now).Wants[0].Grant.Subsets[0].Partition)
 	w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"west"}, Patches: []fleetv1alpha1.PropagationPatch{
 		{Op: fleetv1alpha1.PatchReplace, Path: "/spec/updateStrategy/rollingUpdate/partition", Value: rawJSON("0")},
 	}}}
@@ -378,7 +378,7 @@ func TestWhatDiffersBetweenClustersIsBesideTheSharedManifest(t *testing.T) {
 	w.spec.Overrides = nil
 	partition("50%")
 	require.Equal(t, []string{`{"spec":{"replicas":4}}`, `{"spec":{"replicas":2}}`}, patches(), "a percentage holds in each cluster")
-	require.Zero(t, plan(w.observed).Wants[0].Grant.Subsets[0].Partition)
+	require.Zero(t, plan(w.observed, w.Now).Wants[0].Grant.Subsets[0].Partition)
 }
 
 // TestAPartitionIsDividedInEachServedVersion takes the path of the partition from the schema. A version that has it elsewhere would keep the
@@ -418,7 +418,7 @@ func TestAPartitionIsDividedInEachServedVersion(t *testing.T) {
 				want = []int64{2, 1}
 			}
 			for i, n := range want {
-				rendered := plan(w.observed).Wants[i]
+				rendered := plan(w.observed, w.Now).Wants[i]
 				raw, err := row.Merge(rendered.Manifest, rendered.Patch)
 				require.NoError(t, err)
 				sent := &unstructured.Unstructured{}
@@ -447,7 +447,7 @@ func partitionIn(s apiextensionsv1.JSONSchemaProps, at ...string) []string {
 	return nil
 }
 
-func TestRowsWithoutAGrantAskForWhatTheirManifestSays(t *testing.T) {
+func TestARowWithoutAGrantRequestsTheReplicasOfItsManifest(t *testing.T) {
 	t.Parallel()
 	r := &fleetv1alpha1.MemberWork{Status: fleetv1alpha1.MemberWorkStatus{Counts: fleetv1alpha1.WorkCounts{Desired: 5}}}
 	ask := func(raw string) int32 {
@@ -500,7 +500,7 @@ func TestStoriesOfADivision(t *testing.T) {
 // play reconciles until nothing changes.
 func (w *world) play(b *strings.Builder) {
 	for range 50 {
-		p := plan(w.observed)
+		p := plan(w.observed, w.Now)
 		changed := false
 		for _, want := range p.Wants {
 			n, old := want.Grant.Replicas, w.Rows[want.Place()]

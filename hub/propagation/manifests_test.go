@@ -46,14 +46,14 @@ func worldFromFile(t *testing.T, file string, clusters ...string) *world {
 func TestAJobWithATTLIsNotPlaced(t *testing.T) {
 	t.Parallel()
 	w := worldFromFile(t, "jobs.yaml", "east", "west")
-	p := plan(w.observed)
+	p := plan(w.observed, w.Now)
 	require.Equal(t, "+migrate@east east/Job/once:Invalid", outcome(p))
 	require.Contains(t, string(p.Wants[0].Patch), `"suspend":false`)
 	require.Equal(t, "spec.ttlSecondsAfterFinished: each cluster would delete the Job and get it again: omit the field, or remove it with an "+
 		"override, and delete the object on the hub when it is no longer needed", p.problems[0].Message)
 }
 
-func TestWhatDeletesItselfIsNotPlaced(t *testing.T) {
+func TestAnObjectThatDeletesItselfIsNotPlaced(t *testing.T) {
 	t.Parallel()
 	const ttl = "ttlSecondsAfterFinished"
 	for _, tt := range []struct {
@@ -95,14 +95,14 @@ func TestWhatDeletesItselfIsNotPlaced(t *testing.T) {
 
 			w := newOne(true)
 			w.row("east", "a")
-			require.Equal(t, "/"+tt.kind+"/a:Invalid", outcome(plan(w.observed)), "placed objects stay as they are")
+			require.Equal(t, "/"+tt.kind+"/a:Invalid", outcome(plan(w.observed, w.Now)), "placed objects stay as they are")
 			override(w, fleetv1alpha1.PropagationPatch{Op: fleetv1alpha1.PatchRemove})
-			require.Equal(t, "+a@west east/"+tt.kind+"/a:Invalid", outcome(plan(w.observed)), "an override removes the field in one cluster")
+			require.Equal(t, "+a@west east/"+tt.kind+"/a:Invalid", outcome(plan(w.observed, w.Now)), "an override removes the field in one cluster")
 
 			w = newOne(false)
-			require.Equal(t, "+a@east +a@west", outcome(plan(w.observed)))
+			require.Equal(t, "+a@east +a@west", outcome(plan(w.observed, w.Now)))
 			override(w, fleetv1alpha1.PropagationPatch{Op: fleetv1alpha1.PatchAdd, Value: rawJSON("5")})
-			require.Equal(t, "+a@east west/"+tt.kind+"/a:Invalid", outcome(plan(w.observed)), "an override adds it in one cluster")
+			require.Equal(t, "+a@east west/"+tt.kind+"/a:Invalid", outcome(plan(w.observed, w.Now)), "an override adds it in one cluster")
 		})
 	}
 }

@@ -37,8 +37,8 @@ type observed struct {
 	excess  int
 	// united are the selected UnitedDeployments. Only what they need is placed.
 	united []*unstructured.Unstructured
-	// unreadable holds a problem for each kind that can't be read at the moment.
-	unreadable []problem
+	// unreadable are the selected kinds that can't be read at the moment.
+	unreadable []unreadableKind
 	// lost is what happened to objects that have rows and are not selected, by row name.
 	lost map[string]fate
 	// replaced holds the places whose row belongs to a deleted object, while another object of the same name exists now.
@@ -62,6 +62,12 @@ type observed struct {
 func (o *observed) Source() client.Object { return o.source }
 
 type problem = fleetv1alpha1.PropagationProblem
+
+// unreadableKind is a kind that can't be read, and why.
+type unreadableKind struct {
+	kind schema.GroupVersionKind
+	why  problem
+}
 
 // object is an object to place: a selected object, or a dependency of one.
 type object struct {
@@ -171,7 +177,7 @@ func (o *observed) observeObjects(ctx context.Context, w objectReader, key clien
 				}
 			}
 			if unread[kind] = why; why != nil {
-				o.unreadable = append(o.unreadable, *why)
+				o.unreadable = append(o.unreadable, unreadableKind{kind, *why})
 			}
 		}
 		if why != nil {
@@ -220,7 +226,7 @@ func (o *observed) observeUngranted(ctx context.Context, c placement.Client) err
 	return nil
 }
 
-// selectObjects takes at most mostObjects objects. Objects that have rows come first, so that new objects don't push out what is placed.
+// selectObjects takes at most maxObjects objects. Objects that have rows come first, so that new objects don't push out what is placed.
 func (o *observed) selectObjects(found map[string]object) {
 	placed := map[string]bool{}
 	for place := range o.Rows {
@@ -340,7 +346,7 @@ func (o *observed) observeLost(ctx context.Context, c placement.Client, namespac
 	return err
 }
 
-// fateOf asks the apiserver for an object that may still be selected. served holds the result for the kinds that were already probed: why
+// fateOf asks the apiserver for an object that may still be selected. probed holds the result for the kinds that were already probed: why
 // their objects can't be read, or nil if they can.
 func (o *observed) fateOf(
 	ctx context.Context, c placement.Client, ref fleetv1alpha1.WorkObject, probed map[schema.GroupVersionKind]*problem,
@@ -351,8 +357,8 @@ func (o *observed) fateOf(
 		if kind.GroupKind() != schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() || s.Name != "" && s.Name != ref.Name {
 			continue
 		}
-		if i := slices.IndexFunc(o.unreadable, func(p problem) bool { return p.Kind == s.Kind }); i >= 0 {
-			return fate{wait: o.unreadable[i]}, nil
+		if i := slices.IndexFunc(o.unreadable, func(u unreadableKind) bool { return u.kind == kind }); i >= 0 {
+			return fate{wait: o.unreadable[i].why}, nil
 		}
 		live := &metav1.PartialObjectMetadata{}
 		live.SetGroupVersionKind(kind)

@@ -27,13 +27,17 @@ func TestTheApiserverSaysWhatBecameOfAnObjectThatTheCacheLacks(t *testing.T) {
 	why := problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonForbidden}
 	for _, tt := range []struct {
 		name, object string
-		unread       []problem
+		unread       []unreadableKind
 		want         fate
 	}{
 		{"The object exists, and the cache is behind.", "there", nil, fate{behind: true}},
 		{"The object exists, but is no longer selected.", "other", nil, fate{}},
 		{"The object is gone.", "gone", nil, fate{gone: true}},
-		{"Its kind can't be read.", "gone", []problem{why}, fate{wait: why}},
+		{"Its kind can't be read.", "gone", []unreadableKind{{configMaps.WithVersion("v1"), why}}, fate{wait: why}},
+		{
+			"A kind with the same name in another group can't be read.", "gone",
+			[]unreadableKind{{schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "ConfigMap"}, why}}, fate{gone: true},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +84,7 @@ func TestAnObjectThatWasDeletedAndCreatedAgainIsAnotherOne(t *testing.T) {
 			}
 			w.replaced = map[string]bool{}
 			require.NoError(t, w.observeReplaced(t.Context(), placement.Client{Live: live.Build()}))
-			p := plan(w.observed)
+			p := plan(w.observed, w.Now)
 			require.Equal(t, tt.want, outcome(p))
 			require.Equal(t, tt.behind, p.Recheck > 0)
 		})

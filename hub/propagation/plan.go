@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -67,15 +68,18 @@ type planned struct {
 	// kept are the places that should no longer have the object, but keep their row until its replicas have moved or pods no longer need it.
 	// settledIn caches settled, by cluster.
 	kept, settledIn map[string]bool
-	// parts are the status lines of objects whose replicas are divided, one for each cluster. moves say which replicas move, and what they wait
-	// for. emptying are the clusters that lose the object once their replicas have moved.
+	// parts are the status lines of objects whose replicas are divided, one for each cluster. missingReplicas is how many of these replicas are
+	// not available. moves say which replicas move, and what they wait for. emptying are the clusters that lose the object once their replicas
+	// have moved.
 	parts    []fleetv1alpha1.PropagationPart
 	moves    []problem
 	emptying map[string]bool
+
+	missingReplicas int
 }
 
-// plan computes the next step. It is a pure function of what was observed.
-func plan(o *observed) planned {
+// plan computes the next step. It is a pure function of what was observed and the time.
+func plan(o *observed, now time.Time) planned {
 	p := planned{
 		places: map[string]bool{}, clusters: map[string]bool{}, objects: len(o.objects) + o.excess,
 		kept: map[string]bool{}, emptying: map[string]bool{},
@@ -122,9 +126,18 @@ func plan(o *observed) planned {
 	}
 	waits := slices.ContainsFunc(p.problems, func(why problem) bool { return slices.Contains(missingObjectReasons(), why.Reason) })
 	if waits && !stalledBy(o.oldStatus.Conditions, missingObjectReasons()) {
-		p.Recheck = timing.Sooner(p.Recheck, missingTimeout)
+		p.Recheck = timing.Sooner(p.Recheck, missingTimeLeft(o.oldStatus.Conditions, now))
 	}
 	return p
+}
+
+// missingTimeLeft returns how soon objects that are missing on the hub stall the source; 0 if they already do. conditions are the previous ones.
+func missingTimeLeft(conditions []metav1.Condition, now time.Time) time.Duration {
+	since := missingSince(conditions)
+	if since == nil {
+		return missingTimeout
+	}
+	return max(since.Add(missingTimeout).Sub(now), 0)
 }
 
 // missingObjectReasons returns the reasons for problems that go away when somebody creates an object on the hub.
@@ -144,9 +157,9 @@ func (o *observed) dividedFirst() []object {
 
 // addUnreadable adds the problems of kinds that can't be read, and of too many objects.
 func (p *planned) addUnreadable(o *observed) {
-	for _, why := range o.unreadable {
-		p.addOnce(why)
-		p.Recheck = recheckKinds
+	for _, one := range o.unreadable {
+		p.addOnce(one.why)
+		p.Recheck = timing.Sooner(p.Recheck, recheckKinds)
 	}
 	if o.excess > 0 {
 		p.addProblem("", "", "", reasonTooMany, fmt.Sprintf("%d objects are selected, but at most %d can be placed, leaving out the last %d; "+
@@ -159,11 +172,11 @@ func (p *planned) withdrawLost(o *observed, f fate, fleet placement.Fleet) {
 	switch {
 	case f.wait.Reason != "":
 		p.countUndecided(fleet)
-		p.Recheck = recheckKinds
+		p.Recheck = timing.Sooner(p.Recheck, recheckKinds)
 		return
 	case f.behind:
 		p.countUndecided(fleet)
-		p.Recheck = recheckLost
+		p.Recheck = timing.Sooner(p.Recheck, recheckLost)
 		return
 	case f.unused:
 		p.withdrawUnused(o, f, fleet)

@@ -98,6 +98,19 @@ func outcome(p planned) string {
 	return strings.Join(parts, " ")
 }
 
+func TestACacheThatIsBehindIsReadAgainSoonAlsoIfAKindCanNotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, behind := range []string{"a", "b"} {
+		w := newWorld(t, "east")
+		w.row("east", "a", "b")
+		for _, name := range []string{"a", "b"} {
+			w.unselect(name, fate{wait: problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonForbidden}})
+		}
+		w.lost[rowName(behind)] = fate{behind: true}
+		require.Equal(t, recheckLost, plan(w.observed, w.Now).Recheck)
+	}
+}
+
 func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 	t.Parallel()
 	const all = "+a@east +a@west +b@east +b@west"
@@ -199,7 +212,7 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 			why := problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonKindNotServed}
 			w.unselect("a", fate{wait: why})
 			w.unselect("b", fate{wait: why})
-			w.unreadable = []problem{why}
+			w.unreadable = []unreadableKind{{configMaps.WithVersion("v1"), why}}
 		}, "/ConfigMap/:KindNotServed"},
 		{"I13: the rows of a lost object in a cluster that is missing stay too.", func(w *world) {
 			w.row("west", "b")
@@ -275,7 +288,7 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "east", "west")
 			tt.change(w)
-			require.Equal(t, tt.want, sorted(outcome(plan(w.observed))))
+			require.Equal(t, tt.want, sorted(outcome(plan(w.observed, w.Now))))
 		})
 	}
 }
@@ -302,7 +315,7 @@ func TestARowSaysHowItIsApplied(t *testing.T) {
 	w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"west"}, Patches: []fleetv1alpha1.PropagationPatch{
 		{Op: fleetv1alpha1.PatchRemove, Path: "/data/color"},
 	}}}
-	wants := plan(w.observed).Wants
+	wants := plan(w.observed, w.Now).Wants
 	require.Len(t, wants, 2)
 	for _, want := range wants {
 		require.Equal(t, fleetv1alpha1.WorkSource{
@@ -318,7 +331,7 @@ func TestARowSaysHowItIsApplied(t *testing.T) {
 	require.Empty(t, wants[0].Patch)
 	require.JSONEq(t, `{"data":{"color":null}}`, string(wants[1].Patch))
 	w.spec.Suspend.All = true
-	require.True(t, plan(w.observed).Wants[0].Suspend)
+	require.True(t, plan(w.observed, w.Now).Wants[0].Suspend)
 }
 
 func TestObjectsBeyondTheLimitDoNotPushOutWhatIsPlaced(t *testing.T) {
@@ -341,11 +354,11 @@ func TestTheFinalizerComesFirstAndGoesLast(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "east")
 	w.p.Finalizers = nil
-	require.True(t, plan(w.observed).AddFinalizer)
+	require.True(t, plan(w.observed, w.Now).AddFinalizer)
 	w.p.Finalizers, w.p.DeletionTimestamp = []string{keys.FleetRow}, new(metav1.Unix(1, 0))
-	require.True(t, plan(w.observed).RemoveFinalizer)
+	require.True(t, plan(w.observed, w.Now).RemoveFinalizer)
 	w.row("east", "a")
-	require.False(t, plan(w.observed).RemoveFinalizer)
+	require.False(t, plan(w.observed, w.Now).RemoveFinalizer)
 }
 
 // TestAttack29ObjectsKeepTheirRowsOfOlderHubs: row names used to have 48 bits. An upgrade withdraws no row, and no object gets a second one.
@@ -358,7 +371,7 @@ func TestAttack29ObjectsKeepTheirRowsOfOlderHubs(t *testing.T) {
 		r.Name = r.Name[:len(r.Name)-20]
 	}
 	w.lost[rowName("gone")] = fate{gone: true}
-	p := plan(w.observed)
+	p := plan(w.observed, w.Now)
 	require.Equal(t, "+a@east +a@west +b@east +b@west -gone@west(Delete)", outcome(p))
 	for _, want := range p.Wants {
 		require.Equal(t, want.Object.Name+"@"+want.Cluster != "b@west", w.Rows[want.Place()] != nil)

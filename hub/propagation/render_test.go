@@ -10,7 +10,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-func TestWhatIsSentOfAnObject(t *testing.T) {
+func TestTheManifestOfAnObject(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, live, want string }{
 		{
@@ -97,14 +97,14 @@ func TestWhatIsSentOfAnObject(t *testing.T) {
 	}
 }
 
-func TestWhatAMergePatchCantSayIsAManifestOfItsOwn(t *testing.T) {
+func TestAChangeThatNoMergePatchCanExpressGetsItsOwnManifest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "east", "west")
 	w.objects = w.objects[:1]
 	w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"west"}, Patches: []fleetv1alpha1.PropagationPatch{
 		{Op: fleetv1alpha1.PatchAdd, Path: "/data/empty", Value: rawJSON(`null`)},
 	}}}
-	wants := plan(w.observed).Wants
+	wants := plan(w.observed, w.Now).Wants
 	require.Len(t, wants, 2)
 	require.NotContains(t, string(wants[0].Manifest), "empty")
 	require.Contains(t, string(wants[1].Manifest), `"empty":null`)

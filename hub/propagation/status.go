@@ -95,8 +95,8 @@ func status(o *observed, p planned, a placement.Summary, now time.Time) fleetv1a
 	case len(c.suspended) > 0:
 		set(fleetv1alpha1.PropagationHealthy, false, reasonSuspended, fmt.Sprintf("%d of %d places are healthy, and the others are not changed: "+
 			"spec.suspend stops changes in %s", c.healthy, c.desired, event.Names(c.suspended)))
-	case c.healthy == c.desired && missingReplicas(p.parts) > 0:
-		set(fleetv1alpha1.PropagationHealthy, false, reasonProgressing, fmt.Sprintf("replicas not available yet: %d", missingReplicas(p.parts)))
+	case c.healthy == c.desired && p.missingReplicas > 0:
+		set(fleetv1alpha1.PropagationHealthy, false, reasonProgressing, fmt.Sprintf("replicas not available yet: %d", p.missingReplicas))
 	case c.healthy < c.desired || c.desired == 0 && len(o.united) == 0:
 		set(fleetv1alpha1.PropagationHealthy, false, reasonProgressing, fmt.Sprintf("%d of %d places are healthy", c.healthy, c.desired))
 	default:
@@ -106,7 +106,12 @@ func status(o *observed, p planned, a placement.Summary, now time.Time) fleetv1a
 	for _, one := range slices.Concat(placing, failing) {
 		problems = append(problems, placement.Problem{Cluster: one.Cluster, Reason: one.Reason, Message: one.Message})
 	}
-	s.Conditions = report.SetReadiness(s.Conditions, readiness(&s, p, a, problems, now), o.source.GetGeneration(), now)
+	ready := readiness(&s, p, a, problems, now)
+	if slices.Contains(missingObjectReasons(), ready.Reason) && missingSince(s.Conditions) == nil {
+		// The timeout counts from now, and not from when the source began to reconcile for another reason.
+		s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == keys.ConditionReconciling })
+	}
+	s.Conditions = report.SetReadiness(s.Conditions, ready, o.source.GetGeneration(), now)
 	if p.Deleting != "" {
 		set(fleetv1alpha1.PropagationWithdrawing, true, reasonDeleting, p.Deleting+": "+a.Holders(problems))
 	}
@@ -136,14 +141,23 @@ func readiness(
 	return report.Ready("all objects are in all clusters and healthy")
 }
 
-// missingTooLong reports whether, according to the previous conditions, objects have been missing on the hub for longer than missingTimeout, or the source
-// is already stalled because of that.
+// missingTooLong reports whether, according to the previous conditions, objects have been missing on the hub for longer than missingTimeout, or
+// the source is already stalled because of that.
 func missingTooLong(conditions []metav1.Condition, now time.Time) bool {
 	if stalledBy(conditions, missingObjectReasons()) {
 		return true
 	}
+	since := missingSince(conditions)
+	return since != nil && !now.Before(since.Add(missingTimeout))
+}
+
+// missingSince returns since when objects have been missing on the hub, according to the previous conditions; nil if none was.
+func missingSince(conditions []metav1.Condition) *metav1.Time {
 	c := report.GetCondition(conditions, keys.ConditionReconciling)
-	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains(missingObjectReasons(), c.Reason) && !now.Before(c.LastTransitionTime.Add(missingTimeout))
+	if c == nil || c.Status != metav1.ConditionTrue || !slices.Contains(missingObjectReasons(), c.Reason) {
+		return nil
+	}
+	return &c.LastTransitionTime
 }
 
 // stalledBy reports whether an object is stalled for one of these reasons.
@@ -152,24 +166,11 @@ func stalledBy(conditions []metav1.Condition, reasons []string) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains(reasons, c.Reason)
 }
 
-// missingReplicas returns how many replicas are not available, out of all that should run in all clusters together.
-func missingReplicas(parts []fleetv1alpha1.PropagationPart) int {
-	short := map[[2]string]int{}
-	for _, part := range parts {
-		short[[2]string{part.Kind, part.Name}] += int(part.Desired) - int(part.Available)
-	}
-	sum := 0
-	for _, n := range short {
-		sum += max(n, 0)
-	}
-	return sum
-}
-
 // lines returns the status lines about replicas, sorted by kind, name and cluster. If there are too many, those that differ from the desired
 // state take precedence.
 func lines(parts []fleetv1alpha1.PropagationPart) []fleetv1alpha1.PropagationPart {
 	all := slices.Clone(parts)
-	slices.SortFunc(all, func(a, b fleetv1alpha1.PropagationPart) int {
+	slices.SortStableFunc(all, func(a, b fleetv1alpha1.PropagationPart) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name), strings.Compare(a.Cluster, b.Cluster))
 	})
 	return placement.Worst(all, func(part fleetv1alpha1.PropagationPart) int {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -23,7 +24,7 @@ func (w *world) report(a placement.Result) (fleetv1alpha1.PropagationStatus, str
 	if a.Rows == nil {
 		a.Rows = w.Rows
 	}
-	p := plan(w.observed)
+	p := plan(w.observed, w.Now)
 	s := status(w.observed, p, placement.Summarize(w.Fleet, p.Plan, a), time.Unix(2000, 0))
 	var parts []string
 	for _, c := range s.Conditions {
@@ -114,7 +115,9 @@ func TestStatus(t *testing.T) {
 		{
 			name: "An override may be for an object that can't be read.", change: func(w *world) {
 				w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"east"}, Kind: "Service", Name: "web"}}
-				w.unreadable = []problem{{Kind: "Service", Reason: fleetv1alpha1.ReasonKindNotServed}}
+				w.unreadable = []unreadableKind{{
+					schema.GroupVersionKind{Version: "v1", Kind: "Service"}, problem{Kind: "Service", Reason: fleetv1alpha1.ReasonKindNotServed},
+				}}
 			}, conditions: "Healthy=True:Healthy Placed=False:KindNotServed Ready=False:KindNotServed Stalled=True:KindNotServed", counts: [4]int32{4, 4, 4}, observed: true, problems: "/Service/:KindNotServed",
 		},
 		{
@@ -145,7 +148,7 @@ func TestStatus(t *testing.T) {
 			why := problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonKindNotServed}
 			w.unselect("a", fate{wait: why})
 			w.unselect("b", fate{wait: why})
-			w.unreadable = []problem{why}
+			w.unreadable = []unreadableKind{{configMaps.WithVersion("v1"), why}}
 		}, conditions: "Healthy=False:Progressing Placed=False:KindNotServed Ready=False:KindNotServed Stalled=True:KindNotServed", counts: [4]int32{4}, problems: "/ConfigMap/:KindNotServed"},
 		{
 			name: "The Propagation is being deleted.", change: func(w *world) { w.p.DeletionTimestamp = new(metav1.Unix(1, 0)) },
@@ -189,7 +192,7 @@ func TestWhatIsMissingOnTheHubStallsWhenItLasts(t *testing.T) {
 				w.row("east", "a", "b")
 			}
 			at := func(seconds int64) (string, time.Duration) {
-				p := plan(w.observed)
+				p := plan(w.observed, time.Unix(seconds, 0))
 				w.p.Status = status(w.observed, p, placement.Summarize(w.Fleet, p.Plan, placement.Result{Rows: w.Rows}), time.Unix(seconds, 0))
 				for _, kind := range []string{keys.ConditionReconciling, keys.ConditionStalled, keys.ConditionReady} {
 					if c := report.GetCondition(w.p.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
@@ -205,18 +208,21 @@ func TestWhatIsMissingOnTheHubStallsWhenItLasts(t *testing.T) {
 				require.Equal(t, recheck, in)
 			}
 			tells(1000, "Reconciling:"+name, missingTimeout)
-			tells(1599, "Reconciling:"+name, missingTimeout)
-			tells(1600, "Stalled:"+name, missingTimeout)
+			tells(1599, "Reconciling:"+name, time.Second)
+			tells(1600, "Stalled:"+name, 0)
 			tells(1700, "Stalled:"+name, 0)
 			w.deps.problems = nil
 			if name == "NoObject" {
 				return
 			}
 			tells(1800, "Ready:Ready", 0)
+			w.Rows["east/"+rowName("a")].Status.Phase = fleetv1alpha1.WorkProgressing
+			tells(1850, "Reconciling:Progressing", 0)
 			miss(w)
-			tells(1900, "Reconciling:"+name, missingTimeout)
+			tells(2500, "Reconciling:"+name, missingTimeout)
+			tells(2501, "Reconciling:"+name, missingTimeout-time.Second)
 			w.deps.problems = append(w.deps.problems, problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonKindNotServed})
-			tells(1950, "Stalled:KindNotServed", recheckKinds)
+			tells(2550, "Stalled:KindNotServed", recheckKinds)
 		})
 	}
 }
@@ -238,6 +244,19 @@ func TestReplicasThatMoveAreHealthyWhileNoneIsMissing(t *testing.T) {
 	w.runsGranted("west", 2, 2)
 	_, conditions = w.report(placement.Result{})
 	require.Equal(t, "Healthy=False:Progressing Placed=False:Dividing Ready=False:Dividing Reconciling=True:Dividing", conditions, "four more are wanted")
+}
+
+// The status lines of both have kind StatefulSet.
+func TestSurplusReplicasOfOneKindDoNotMakeUpForMissingOnesOfAnother(t *testing.T) {
+	t.Parallel()
+	p := planned{kept: map[string]bool{}, emptying: map[string]bool{}}
+	for apiVersion, available := range map[string]int32{"apps/v1": 3, "apps.kruise.io/v1beta1": 1} {
+		one := object{WorkObject: fleetv1alpha1.WorkObject{APIVersion: apiVersion, Kind: "StatefulSet", Name: "db"}}
+		p.planRows(nil, one, content{}, division{sites: []*site{{
+			cluster: "east", stays: true, target: 2, grant: fleetv1alpha1.SubsetGrant{Replicas: 3}, counts: fleetv1alpha1.WorkCounts{Available: available},
+		}}})
+	}
+	require.Equal(t, 1, p.missingReplicas)
 }
 
 func TestAStatusHasTheFirstProblems(t *testing.T) {

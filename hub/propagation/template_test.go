@@ -58,7 +58,7 @@ func reviewTemplate(t *testing.T, labels bool, old, object, namespace string) ad
 	return response
 }
 
-func TestWhatNothingRunsOnAHubIsAWarning(t *testing.T) {
+func TestCreatingAnObjectThatNothingRunsIsAWarning(t *testing.T) {
 	t.Parallel()
 	const kruise = "apiVersion: apps.kruise.io/v1beta1\n"
 	for _, tt := range []struct {

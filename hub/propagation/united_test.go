@@ -114,10 +114,10 @@ func TestTheDependenciesOfAUnitedDeploymentArePlacedWithoutIt(t *testing.T) {
 	w := needingUnited(t, united(t, cloneSets("a"), ""))
 	c := clientWith(t, configMap("a", "blue"), configMap("b", "blue"))
 	require.NoError(t, w.observeDependencies(t.Context(), served{simObjects{Reader: c}, []string{"ConfigMap"}}, shop))
-	require.Equal(t, "+a@east +a@west", outcome(plan(w.observed)))
+	require.Equal(t, "+a@east +a@west", outcome(plan(w.observed, w.Now)))
 
 	w = needingUnited(t)
-	p := plan(w.observed)
+	p := plan(w.observed, w.Now)
 	require.Equal(t, "//:NoObject", outcome(p))
 
 	w = needingUnited(t, united(t, cloneSets("a"), ""))
@@ -157,7 +157,7 @@ func TestUnitedDeploymentsAreSelectedForTheirDependenciesOnly(t *testing.T) {
 }
 
 // What a UnitedDeployment needed is withdrawn once the apiserver says that no pod can need it anymore.
-func TestWhatAUnitedDeploymentNeedsNoMoreStaysUntilItsPodsAreNew(t *testing.T) {
+func TestAnUnusedDependencyOfAUnitedDeploymentStaysUntilItsPodsAreUpdated(t *testing.T) {
 	t.Parallel()
 	done := func() *unstructured.Unstructured { return united(t, cloneSets("b"), "") }
 	with := func(n int64, fields ...string) *unstructured.Unstructured {
@@ -191,7 +191,8 @@ func TestWhatAUnitedDeploymentNeedsNoMoreStaysUntilItsPodsAreNew(t *testing.T) {
 			w.row("east", "a")
 			w.current = func(row.Want, *fleetv1alpha1.MemberWork) bool { return true }
 			if tt.unread {
-				w.unreadable = []problem{*notServed(unitedKind().WithVersion("v1beta1"))}
+				kind := unitedKind().WithVersion("v1beta1")
+				w.unreadable = []unreadableKind{{kind, *notServed(kind)}}
 			}
 			for _, live := range tt.cached {
 				w.deps.add(live)
@@ -210,7 +211,7 @@ func TestWhatAUnitedDeploymentNeedsNoMoreStaysUntilItsPodsAreNew(t *testing.T) {
 				},
 			}).Build()
 			require.NoError(t, w.observeLost(t.Context(), placement.Client{Client: live, Live: live}, true))
-			p := plan(w.observed)
+			p := plan(w.observed, w.Now)
 			p.problems = nil
 			require.Equal(t, tt.want, outcome(p))
 			require.Equal(t, tt.lives, lives)

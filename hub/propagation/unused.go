@@ -48,7 +48,7 @@ func (p *planned) addUnusedOverrides(o *observed) {
 // overridesNothing reports whether an override applies to no selected object. It returns false while a kind that it may apply to can't be
 // read, and if it applies to a dependency that is missing: the override may exist before the dependency does.
 func (o *observed) overridesNothing(entry fleetv1alpha1.PropagationOverride) bool {
-	if slices.ContainsFunc(o.unreadable, func(why problem) bool { return why.Kind == entry.Kind || entry.Kind == "" }) {
+	if slices.ContainsFunc(o.unreadable, func(u unreadableKind) bool { return u.kind.Kind == entry.Kind || entry.Kind == "" }) {
 		return false
 	}
 	if slices.ContainsFunc(o.deps.problems, func(why problem) bool {

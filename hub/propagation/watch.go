@@ -36,7 +36,7 @@ type watcher interface {
 	forget(who client.ObjectKey)
 }
 
-// watches implements objects with a cache of its own. A kind is in the cache for as long as it is selected.
+// watches implements objectReader with a cache of its own. A kind is in the cache for as long as it is selected.
 type watches struct {
 	client.Reader // the cache
 

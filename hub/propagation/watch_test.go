@@ -106,7 +106,7 @@ func TestAKindThatCantBeReadIsAProblem(t *testing.T) {
 	}
 }
 
-func TestWhomAChangeConcerns(t *testing.T) {
+func TestWhichSourcesAChangeEnqueues(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))

@@ -62,7 +62,8 @@ func validateShares(r *fleetv1alpha1.PropagationReplicas, at *field.Path) field.
 				faults = append(faults, field.Invalid(path, name, why))
 			}
 			if before, twice := first[name]; twice {
-				faults = append(faults, field.Invalid(path, name, fmt.Sprintf("shares[%d] lists it too, and the first one counts: remove %s from one of them", before, name)))
+				faults = append(faults, field.Invalid(path, name, fmt.Sprintf(
+					"shares[%d] lists it too, and the first one counts: remove %s from one of them", before, name)))
 				continue
 			}
 			first[name] = i

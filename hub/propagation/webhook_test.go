@@ -552,7 +552,7 @@ func TestWhatAdmissionRefusesFromAnyone(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatIsBeingDeletedIsLetGo(t *testing.T) {
+func TestAdmissionAllowsUpdatesOfAnObjectThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	rules, mapper := newRules(t)
 	w := &Webhook[*fleetv1alpha1.Propagation]{Clusters: rules, Mapper: mapper}

@@ -42,7 +42,7 @@ func Kind(options Options) placement.Kind[*observed, planned, appsv1beta1.Resour
 		Observe: func(ctx context.Context, c placement.Client, key client.ObjectKey) (*observed, error) {
 			return observe(ctx, c, key, options)
 		},
-		Plan: plan,
+		Plan: func(o *observed, _ time.Time) planned { return plan(o) },
 		Status: func(o *observed, p planned, a placement.Summary, now time.Time) (before, after appsv1beta1.ResourceDistributionStatus) {
 			return o.rd.Status, status(o, p, a, now)
 		},

@@ -71,7 +71,7 @@ type queue struct {
 
 func (q *queue) Add(r reconcile.Request) { q.added = append(q.added, r.Name) }
 
-func TestTheLastPodsOfAClusterThatEvictsAreNews(t *testing.T) {
+func TestTheEndOfTheLastPodsInAnEvictingClusterEnqueuesObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(all(), "east", "west")
 	w.taint("east", fleetv1alpha1.Evict)

@@ -287,7 +287,7 @@ func TestTheFinalizerIsAddedFirstAndRemovedLast(t *testing.T) {
 	require.False(t, plan(w.o).RemoveFinalizer)
 }
 
-func TestWithoutClustersTheObjectIsNotTheHubs(t *testing.T) {
+func TestAnObjectWithoutClustersIsLeftToTheMemberStack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(all(), "east")
 	w.o.rd.Spec.Targets.Clusters, w.o.rd.Finalizers, w.o.localMember = nil, nil, true

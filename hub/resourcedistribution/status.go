@@ -95,9 +95,9 @@ func linesOf(o *observed, p planned, a placement.Summary, problems []placement.P
 	for _, cluster := range slices.Compact(clusters) {
 		l := line{Cluster: cluster, Stale: a.Stale[cluster], ObservedGeneration: before[cluster]}
 		if row := a.Rows[cluster]; row != nil && !withdrawn[cluster] {
-			most := most(o.rd)
+			limit := most(o.rd)
 			desired, succeeded := row.Status.Counts.Desired, row.Status.Counts.Available
-			l.Desired = max(min(desired, most), 0)
+			l.Desired = max(min(desired, limit), 0)
 			l.Succeeded = max(min(succeeded, l.Desired), 0)
 			l.Failed = l.Desired - l.Succeeded
 			if l.Desired != desired || l.Succeeded != succeeded {

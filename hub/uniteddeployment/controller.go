@@ -15,7 +15,7 @@ import (
 // sourceKind is the kind of the objects that this controller reconciles.
 const sourceKind = "UnitedDeployment"
 
-// begunDelay is how long the first status of a change is collected if every replica is in place and available, see onlyBegun. It is longer
+// begunDelay is how long the first status of a change is collected if every replica is in place and available, see hasJustBegun. It is longer
 // than the agents' delay, so that a change that waits in both is written once. A change of a few pods completes before that, and costs one
 // write.
 const begunDelay = 15 * time.Second
@@ -40,7 +40,7 @@ func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1be
 		Observe: func(ctx context.Context, c placement.Client, key client.ObjectKey) (*observed, error) {
 			return observe(ctx, c, key, options)
 		},
-		Plan: plan,
+		Plan: func(o *observed, _ time.Time) planned { return plan(o) },
 		Status: func(o *observed, p planned, a placement.Summary, now time.Time) (before, after appsv1beta1.UnitedDeploymentStatus) {
 			return o.ud.Status, status(o, p, a, now)
 		},

@@ -104,7 +104,7 @@ func TestAPropagationOfSomebodyElseIsLeftAlone(t *testing.T) {
 }
 
 // A hub may have no garbage collector, so the Propagation of an earlier object with the same name is deleted before another one is created.
-func TestThePropagationOfAFormerObjectGoes(t *testing.T) {
+func TestThePropagationOfAnEarlierObjectIsDeleted(t *testing.T) {
 	t.Parallel()
 	previous := propagationOf(&appsv1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "former"}}, []string{"west"})
 	b, ud := dependent(t, previous)

@@ -956,7 +956,7 @@ func TestAttack20OneMemberDoesNotNameTheRevision(t *testing.T) {
 	require.Empty(t, named(map[string]string{"east": ""}))
 }
 
-func TestAPatchHasTheFormInWhichTheApiserverKeepsIt(t *testing.T) {
+func TestAPatchHasTheFormInWhichTheApiserverStoresIt(t *testing.T) {
 	t.Parallel()
 	raw, err := patch([]part{{
 		name: "a", grant: fleetv1alpha1.SubsetGrant{Replicas: 3, Partition: 1},

@@ -273,7 +273,7 @@ func TestAttack03TenantUsesOnlyClustersThatItMayUse(t *testing.T) {
 	require.ErrorContains(t, err, "the authorizer is down", "a review that fails admits nothing")
 }
 
-func TestWhoMayUseAllClustersIsReviewedOnce(t *testing.T) {
+func TestPermissionToUseAllClustersIsReviewedOnce(t *testing.T) {
 	t.Parallel()
 	selecting := over("east", "west", "")
 	selecting.Spec.Topology.Subsets[2].ClusterSelector = &metav1.LabelSelector{}

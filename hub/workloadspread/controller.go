@@ -125,6 +125,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	a.copies = placement.Summarize(o.copies, p.copies, copies)
 	measure.Wrote(slices, copies)
 	later := timing.Sooner(p.recheck, a.slices.Recheck, a.copies.Recheck, o.copies.EvictsIn())
+	for i, y := range o.younger {
+		withdrawn, err := r.spreads.Apply(ctx, y.ws, y.slices, p.younger[i].slices)
+		measure.Wrote(withdrawn)
+		a.younger = append(a.younger, placement.Summarize(y.slices, p.younger[i].slices, withdrawn))
+		later, errs = timing.Sooner(later, withdrawn.Recheck), append(errs, err)
+	}
 	for _, tell := range []func(context.Context, *observed, planned, applied) (time.Duration, error){r.reportSpread, r.reportTarget, r.reportYounger} {
 		after, err := tell(ctx, o, p, a)
 		later, errs = timing.Sooner(later, after), append(errs, err)
@@ -135,8 +141,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // reportSpread writes the status of the WorkloadSpread if it is due, and then sends the events for the change. It returns how soon a status
 // that may wait must be written.
 func (r *reconciler) reportSpread(ctx context.Context, o *observed, p planned, a applied) (time.Duration, error) {
-	if o.ws == nil || p.slices.RemoveFinalizer {
-		r.spreadStatus.Forget(o.key)
+	if o.ws == nil {
+		return 0, nil
+	}
+	if p.slices.RemoveFinalizer {
+		r.spreadStatus.Forget(client.ObjectKeyFromObject(o.ws))
 		return 0, nil
 	}
 	if p.slices.AddFinalizer {
@@ -158,15 +167,24 @@ func (r *reconciler) reportTarget(ctx context.Context, o *observed, p planned, a
 		return 0, nil // See reportSpread.
 	}
 	before, after := set.Status, cloneSetStatus(o, p, a)
-	observed := placement.Wait(before.ObservedGeneration == after.ObservedGeneration)
-	return r.targetStatus.Report(ctx, set, before, after, placement.Change{Collect: observed})
+	wait := placement.Wait(before.ObservedGeneration == after.ObservedGeneration)
+	return r.targetStatus.Report(ctx, set, before, after, placement.Change{Collect: wait})
 }
 
 // reportYounger reports to younger WorkloadSpreads that an older one has their target.
-func (r *reconciler) reportYounger(ctx context.Context, o *observed, _ planned, _ applied) (time.Duration, error) {
+func (r *reconciler) reportYounger(ctx context.Context, o *observed, p planned, a applied) (time.Duration, error) {
 	errs := make([]error, 0, len(o.younger))
-	for _, ws := range o.younger {
-		_, err := r.spreadStatus.Writer.Write(ctx, ws, ws.Status, takenStatus(ws, o.ws, r.options.Clock.Now()), nil)
+	for i, y := range o.younger {
+		if p.younger[i].slices.RemoveFinalizer {
+			r.spreadStatus.Forget(client.ObjectKeyFromObject(y.ws))
+			continue // See reportSpread.
+		}
+		now := r.options.Clock.Now()
+		next := takenStatus(y.ws, o.ws, now)
+		if y.ws.DeletionTimestamp != nil {
+			next = status(&observed{ws: y.ws, slices: y.slices}, p.younger[i], applied{slices: a.younger[i]}, now)
+		}
+		_, err := r.spreadStatus.Writer.Write(ctx, y.ws, y.ws.Status, next, nil)
 		errs = append(errs, err)
 	}
 	return 0, errors.Join(errs...)

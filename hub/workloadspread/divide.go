@@ -160,7 +160,8 @@ func (d *division) clustersOf(o *observed, subset appsv1beta1.WorkloadSpreadSubs
 	slices.Sort(names)
 	if len(names) == 0 {
 		d.problems = append(d.problems, placement.Problem{
-			Subset: subset.Name, Reason: reasonNoCluster, Message: fmt.Sprintf("no accepted member cluster has the labels %s and only taints that the object tolerates", selector),
+			Subset: subset.Name, Reason: reasonNoCluster,
+			Message: fmt.Sprintf("no accepted member cluster has the labels %s and only taints that the object tolerates", selector),
 		})
 	}
 	return names

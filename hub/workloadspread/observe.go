@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,10 +24,10 @@ type observed struct {
 	kind *workload
 	key  types.NamespacedName
 	// ws is the WorkloadSpread that counts, or nil if there is none. slices are its rows. younger are other WorkloadSpreads with the same
-	// target.
+	// target. There are none without ws.
 	ws      *appsv1beta1.WorkloadSpread
 	slices  placement.Fleet
-	younger []*appsv1beta1.WorkloadSpread
+	younger []taken
 	// target is the workload, or nil if there is none with the label for templates. copies are its rows. Taints are evaluated against copies,
 	// because a slice alone runs nothing. unmarked is true if there is a workload without the label.
 	target   client.Object
@@ -34,6 +35,13 @@ type observed struct {
 	unmarked bool
 	// namespaceTerminating is true if the namespace is being deleted. It is read only if an object is being deleted too.
 	namespaceTerminating bool
+}
+
+// taken is a WorkloadSpread whose target has an older one.
+type taken struct {
+	ws *appsv1beta1.WorkloadSpread
+	// slices are the rows that it got while it was the only one. They are read only if it has our finalizer.
+	slices placement.Fleet
 }
 
 // observe reads what a reconcile needs. It returns the errors of expect.Store.Read, except ErrGone.
@@ -49,7 +57,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 		case o.ws == nil:
 			o.ws = ws
 		default:
-			o.younger = append(o.younger, ws)
+			o.younger = append(o.younger, taken{ws: ws})
 		}
 	}
 	if o.ws != nil {
@@ -57,12 +65,15 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 		o.slices, err = r.spreads.Fleet(ctx, client.ObjectKeyFromObject(o.ws), ws)
 		switch {
 		case errors.Is(err, expect.ErrGone):
-			o.ws = nil // It was deleted after it was listed. An event follows.
+			o.ws, o.younger = nil, nil // It was deleted after it was listed. An event follows.
 		case err != nil:
 			return nil, err
 		default:
 			o.ws = ws
 		}
+	}
+	if err := r.observeYounger(ctx, o); err != nil {
+		return nil, err
 	}
 	target := r.kind.empty()
 	switch o.copies, err = r.targets.Fleet(ctx, key, target); {
@@ -78,10 +89,33 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if o.ws != nil && o.ws.Spec.Placement != nil {
 		o.copies.Tolerations, o.copies.Now = o.ws.Spec.Placement.Tolerations, r.options.Clock.Now()
 	}
-	if o.ws != nil && o.ws.DeletionTimestamp != nil || o.target != nil && o.target.GetDeletionTimestamp() != nil {
+	deleted := func(y taken) bool { return y.ws.DeletionTimestamp != nil }
+	if o.ws != nil && o.ws.DeletionTimestamp != nil || o.target != nil && o.target.GetDeletionTimestamp() != nil || slices.ContainsFunc(o.younger, deleted) {
 		o.namespaceTerminating, err = r.targets.NamespaceTerminating(ctx, key.Namespace)
 	}
 	return o, err
+}
+
+// observeYounger reads the rows of younger WorkloadSpreads.
+func (r *reconciler) observeYounger(ctx context.Context, o *observed) error {
+	all := o.younger
+	o.younger = nil
+	for _, y := range all {
+		if placement.Held(y.ws) {
+			ws := &appsv1beta1.WorkloadSpread{}
+			var err error
+			y.slices, err = r.spreads.Fleet(ctx, client.ObjectKeyFromObject(y.ws), ws)
+			switch {
+			case errors.Is(err, expect.ErrGone):
+				continue
+			case err != nil:
+				return err
+			}
+			y.ws = ws
+		}
+		o.younger = append(o.younger, y)
+	}
+	return nil
 }
 
 // exists asks the apiserver whether there is a workload that is missing from the cache, which holds only templates.

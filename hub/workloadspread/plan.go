@@ -22,6 +22,8 @@ type planned struct {
 	division
 	// moves has a sentence for each move, which says what the move waits for.
 	moves []string
+	// younger withdraws the rows of the younger WorkloadSpreads: in a member, their slices might count instead of ours.
+	younger []planned
 }
 
 // Reasons of the condition Active.
@@ -40,6 +42,11 @@ func plan(o *observed, now time.Time) planned {
 	var problems []placement.Problem
 	if o.target != nil && o.target.GetDeletionTimestamp() != nil {
 		p.copies, problems = placement.Withdraw(o.target, o.copies, fleetv1alpha1.LeaveDelete, o.namespaceTerminating)
+	}
+	for _, y := range o.younger {
+		var plan planned
+		plan.slices, plan.problems = placement.Withdraw(y.ws, y.slices, fleetv1alpha1.LeaveDelete, o.namespaceTerminating)
+		p.younger = append(p.younger, plan)
 	}
 	switch {
 	case o.ws == nil:

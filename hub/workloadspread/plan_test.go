@@ -310,7 +310,7 @@ func TestI06ADarkClusterKeepsItsNumber(t *testing.T) {
 	require.Equal(t, "map[east:3 west:0]", w.granted())
 }
 
-func TestASubsetThatIsTakenAwayIsEmptiedFirst(t *testing.T) {
+func TestARemovedSubsetIsEmptiedFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", "")).cluster("east", "west")
 	w.settle(t)
@@ -346,7 +346,7 @@ func TestAdaptiveMovesWhatCanNotBeScheduled(t *testing.T) {
 	require.Equal(t, "map[east:5 west:6]", w.granted(), "the cluster gets new replicas after some time")
 }
 
-func TestFixedLeavesThem(t *testing.T) {
+func TestFixedLeavesUnschedulablePodsWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	w := newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", "")).cluster("east", "west")
 	w.fits["east"] = 3

@@ -14,11 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -106,14 +111,15 @@ func (m member) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: "members", Name: string(m)}
 }
 
-// row returns the member's row of a kind, or nil. There is at most one.
+// row returns the member's row of a kind, or nil. If there are several, it is one that is being deleted.
 func (m member) row(w *sim.World, kind string) *fleetv1alpha1.MemberWork {
+	var found *fleetv1alpha1.MemberWork
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
-		if r.Namespace == fleetv1alpha1.Namespace(string(m)) && r.Spec.Source.Kind == kind {
-			return r
+		if r.Namespace == fleetv1alpha1.Namespace(string(m)) && r.Spec.Source.Kind == kind && (found == nil || r.DeletionTimestamp != nil) {
+			found = r
 		}
 	}
-	return nil
+	return found
 }
 
 func (m member) answers(w *sim.World) bool {
@@ -528,6 +534,7 @@ func stories() []sim.Scenario {
 			remove[*appsv1beta1.WorkloadSpread]("delete it", ready(8), wsKey),
 			scale(9, func(w *sim.World) bool { return sim.Find[*appsv1beta1.WorkloadSpread](w, wsKey) == nil }),
 		}},
+		twoSpreads(),
 		{Name: "the workload is deleted", Objects: hub(two()), Edits: []sim.Edit{
 			darken("west", true, ready(8)), remove[*appsv1beta1.CloneSet]("delete it", nil, setKey), darken("west", false, nil),
 		}},
@@ -538,6 +545,72 @@ func stories() []sim.Scenario {
 			}),
 		}},
 	}
+}
+
+// twoSpreads returns the story of a WorkloadSpread that has been placed when an older one with the same target appears. This happens if two are
+// created at the same time, so that admission doesn't see the other one, and the cache shows the younger one first. Here the older one has
+// another target at first.
+func twoSpreads() sim.Scenario {
+	w := newWorld(8, subsetIn("a", "east", "5"), subsetIn("b", "west", ""))
+	older := w.o.ws.DeepCopy() // Both are created in the same second, so their names decide.
+	older.Name, older.UID, older.Finalizers, older.Spec.TargetRef.Name = "older", "older", nil, "db"
+	key := client.ObjectKeyFromObject(older)
+	return sim.Scenario{Name: "two WorkloadSpreads have one target", Objects: append(hub(w), older), Edits: []sim.Edit{
+		edit("the older one gets the target", ready(8), key, func(ws *appsv1beta1.WorkloadSpread) { ws.Spec.TargetRef.Name = "web" }),
+		remove[*appsv1beta1.WorkloadSpread]("delete the younger one", func(w *sim.World) bool {
+			return report.IsConditionTrue(sim.Find[*appsv1beta1.WorkloadSpread](w, key).Status.Conditions, appsv1beta1.WorkloadSpreadPlaced)
+		}, wsKey),
+	}}
+}
+
+func TestTheOlderOfTwoWorkloadSpreadsCountsInTheMembers(t *testing.T) {
+	t.Parallel()
+	story := twoSpreads()
+	story.Edits = story.Edits[:1]
+	for range 2 { // First while the younger one exists, then after it is deleted.
+		var sources []string
+		k := simulated(t)
+		k.Summary = func(w *sim.World) string {
+			for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
+				sources = append(sources, r.Labels[keys.FleetCluster]+" "+r.Spec.Source.Name)
+			}
+			if ws := sim.Find[*appsv1beta1.WorkloadSpread](w, wsKey); ws != nil {
+				require.Equal(t, reasonTargetTaken, report.GetCondition(ws.Status.Conditions, appsv1beta1.WorkloadSpreadPlaced).Reason)
+				require.Empty(t, ws.Status.SubsetStatuses)
+				require.Empty(t, ws.Finalizers)
+			}
+			return finalState(w)
+		}
+		require.NoError(t, sim.Run(t.Context(), k, story, sim.Schedule{}).Err)
+		require.ElementsMatch(t, []string{"east older", "east web", "west older", "west web"}, sources)
+		story = twoSpreads()
+	}
+}
+
+func TestAWorkloadSpreadThatIsDeletedWhileItIsReadHasNoYoungerOnes(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	require.NoError(t, errors.Join(corev1.AddToScheme(scheme), appsv1beta1.AddToScheme(scheme), fleetv1alpha1.AddToScheme(scheme)))
+	w := newWorld(8, subsetIn("a", "east", ""))
+	younger := w.o.ws.DeepCopy()
+	younger.Name, younger.UID = "younger", "younger"
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.o.target, w.o.ws, younger)
+	indexes := testkit.Indexes{Builder: b}
+	require.NoError(t, errors.Join(row.IndexBySource(t.Context(), indexes), scaletarget.IndexSpreads(t.Context(), indexes)))
+	c := interceptor.NewClient(b.Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if key == wsKey {
+				return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	clock := clocktesting.NewFakePassiveClock(w.now)
+	r := newReconciler(cloneSets(), c, c, placement.Options{Store: row.NewStore(c, []byte("key"), clock), Events: &testkit.Events{}, Clock: clock})
+	o, err := r.observe(t.Context(), setKey)
+	require.NoError(t, err)
+	require.Nil(t, o.ws)
+	require.Empty(t, o.younger, "their statuses name the older one")
 }
 
 func TestSimulation(t *testing.T) {

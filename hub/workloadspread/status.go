@@ -17,8 +17,11 @@ import (
 // unlimited is the missingReplicas of a subset without maxReplicas.
 const unlimited = -1
 
-// applied holds the results of applying the plans for slices and copies.
-type applied struct{ slices, copies placement.Summary }
+// applied holds the results of applying the plans for slices and copies, and for the slices of younger WorkloadSpreads.
+type applied struct {
+	slices, copies placement.Summary
+	younger        []placement.Summary
+}
 
 func (a applied) err() error {
 	if a.slices.Err != nil {
@@ -51,7 +54,8 @@ func status(o *observed, p planned, a applied, now time.Time) appsv1beta1.Worklo
 		if lagging == 0 && a.err() == nil && (len(p.slices.Wants) > 0 || len(stale) == 0) {
 			s.ObservedGeneration = o.ws.Generation
 		}
-		set(appsv1beta1.WorkloadSpreadActive, true, reasonPlacing, "the workload does not run in this cluster: its replicas are placed in the clusters of the subsets")
+		set(appsv1beta1.WorkloadSpreadActive, true, reasonPlacing,
+			"the workload does not run in this cluster: its replicas are placed in the clusters of the subsets")
 		p.placed(set, lagging)
 	}
 	switch {
@@ -177,11 +181,13 @@ func rankOf(line appsv1beta1.WorkloadSpreadSubsetStatus) int {
 // takenStatus returns the status of a WorkloadSpread whose target already has an older one.
 func takenStatus(ws, older *appsv1beta1.WorkloadSpread, now time.Time) appsv1beta1.WorkloadSpreadStatus {
 	s := *ws.Status.DeepCopy()
-	s.ObservedGeneration = ws.Generation
+	s.ObservedGeneration, s.SubsetStatuses = ws.Generation, nil // Nothing is counted.
 	why := older.Name + " already has this target: delete one of the two"
-	s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
-		Type: appsv1beta1.WorkloadSpreadActive, Status: metav1.ConditionFalse, Reason: reasonTargetTaken, ObservedGeneration: ws.Generation, Message: why,
-	}, now)
+	for _, kind := range []string{appsv1beta1.WorkloadSpreadActive, appsv1beta1.WorkloadSpreadPlaced} {
+		s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: reasonTargetTaken, ObservedGeneration: ws.Generation, Message: why,
+		}, now)
+	}
 	s.Conditions = report.SetReadiness(s.Conditions, report.Stalled(report.Failure{Reason: reasonTargetTaken, Message: why}), ws.Generation, now)
 	return s
 }

@@ -100,7 +100,7 @@ func TestAClusterThatIsNotThereYetIsAWarning(t *testing.T) {
 	require.Equal(t, admission.Warnings{"spec.subsets[0].cluster: there is no member cluster south: the subset gets its replicas once a MemberCluster of that name has joined; create it, or name another one"}, warnings)
 }
 
-func TestAnObjectStaysWithItsClustersOrWithout(t *testing.T) {
+func TestAnObjectCannotSwitchBetweenClustersAndNone(t *testing.T) {
 	t.Parallel()
 	here, there := newWorld(1, subsetIn("a", "", "")).o.ws, newWorld(1, subsetIn("a", "east", "")).o.ws
 	for _, pair := range [][2]*appsv1beta1.WorkloadSpread{{here, there}, {there, here}} {

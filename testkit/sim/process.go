@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -416,7 +415,6 @@ func (p *process) reconcile(ctx context.Context, i int) (err error) {
 	if p.dead {
 		return nil
 	}
-	at := p.w.clock.Now()
 	switch {
 	case errors.Is(failed, reconcile.TerminalError(nil)):
 		p.w.record("reconcile %s: %v", request.Request, failed)
@@ -424,17 +422,25 @@ func (p *process) reconcile(ctx context.Context, i int) (err error) {
 		p.w.record("reconcile %s: %v", request.Request, failed)
 		wait := min(firstBackoff<<min(p.failures[request], 20), lastBackoff)
 		p.failures[request]++
-		p.timers = append(p.timers, timer{at: at.Add(wait), request: request})
+		p.addAfter(request, wait)
 	default:
 		delete(p.failures, request)
-		p.requeue(request, result)
+		if result.RequeueAfter > 0 {
+			p.addAfter(request, result.RequeueAfter)
+		}
 	}
 	return nil
 }
 
-func (p *process) requeue(r request, result ctrl.Result) {
-	if result.RequeueAfter > 0 {
-		p.timers = append(p.timers, timer{at: p.w.clock.Now().Add(result.RequeueAfter), request: r})
+// addAfter enqueues a request later. As in client-go's delaying queue, a request has at most one timer: the earliest.
+func (p *process) addAfter(r request, wait time.Duration) {
+	next := timer{at: p.w.clock.Now().Add(wait), request: r}
+	i := slices.IndexFunc(p.timers, func(t timer) bool { return t.request == r })
+	switch {
+	case i < 0:
+		p.timers = append(p.timers, next)
+	case next.at.Before(p.timers[i].at):
+		p.timers[i] = next
 	}
 }
 

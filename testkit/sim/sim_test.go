@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -351,6 +352,17 @@ func TestAWorldThatStandsStillIsFound(t *testing.T) {
 	require.NoError(t, c.Try(t.Context(), Schedule{}))
 	c.Limit = time.Minute
 	require.ErrorIs(t, c.Try(t.Context(), Schedule{}), ErrStalled)
+}
+
+func TestARequestKeepsOnlyItsEarliestTimer(t *testing.T) {
+	t.Parallel()
+	p := &process{w: &World{clock: clocktesting.NewFakePassiveClock(begin())}}
+	web, db := request{Request: reconcile.Request{NamespacedName: setKey}}, request{controller: 1}
+	for _, wait := range []time.Duration{time.Hour, time.Minute, 2 * time.Hour} {
+		p.addAfter(web, wait)
+	}
+	p.addAfter(db, time.Hour)
+	require.Equal(t, []timer{{begin().Add(time.Minute), web}, {begin().Add(time.Hour), db}}, p.timers)
 }
 
 // restless always has a step.

@@ -48,7 +48,7 @@ type Kind struct {
 	// Index registers the indexes of the cache. Nil if there are none.
 	Index func(context.Context, client.FieldIndexer) error
 	// For is the kind that is reconciled, as an empty object. Owns are the kinds that it controls. Maps are kinds whose events are mapped to
-	// requests: was is nil for a new object, is for a deleted one.
+	// requests: before is nil for a new object, after for a deleted one.
 	For  client.Object
 	Owns []client.Object
 	Maps map[client.Object]func(w *World, before, after client.Object) []reconcile.Request
