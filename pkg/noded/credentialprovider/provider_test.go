@@ -153,7 +153,7 @@ func TestLogins(t *testing.T) {
 func TestAPluginThatHangsEndsWithThePull(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
-	n.plugin("cloud", "sleep 1000")
+	n.plugin("cloud", "sleep 60")
 	p, err := n.load(config)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
