@@ -79,8 +79,8 @@ func (s *Stopper) get(ctx context.Context, pod *corev1.Pod, c Container, h *core
 	}
 	a, err := s.http.Do(q)
 	if err != nil {
-		if u := (&url.Error{}); errors.As(err, &u) {
-			err = u.Err // Not the URL, whose query may contain a token.
+		if failed, ok := errors.AsType[*url.Error](err); ok {
+			err = failed.Err // Not the URL, whose query may contain a token.
 		}
 		return fmt.Errorf("send the hook's request to %s: %w", q.URL.Host, err)
 	}
