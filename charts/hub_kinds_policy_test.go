@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -22,7 +23,8 @@ func TestIntegrationAttack03FurtherKindsKeepToTheLimits(t *testing.T) {
 	t.Parallel()
 	as := withPolicies(t, "member", "--set=agent.push=true", "--set=hub.allowedNamespaces={shop,kube-system}",
 		"--set=hub.kinds[0].resources={configmaps,namespaces}",
-		"--set=hub.kinds[1].group=scheduling.k8s.io", "--set=hub.kinds[1].resources={priorityclasses}")
+		"--set=hub.kinds[1].group=scheduling.k8s.io", "--set=hub.kinds[1].resources={priorityclasses}",
+		"--set=hub.kinds[2].group=apps", "--set=hub.kinds[2].resources={statefulsets}")
 	admin, agent := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-agent")
 	for _, name := range []string{"shop", "bank", namespace} {
 		require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
@@ -81,6 +83,42 @@ func TestIntegrationAttack03FurtherKindsKeepToTheLimits(t *testing.T) {
 		require.ErrorContains(t, change(agent, edit), "add it", name)
 	}
 	require.NoError(t, agent.Delete(t.Context(), placed, client.DryRunAll), "placed objects can be withdrawn")
+
+	labels := map[string]string{"app": "db"}
+	db := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "bank", Name: "db"},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(3)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+			},
+		},
+	}
+	require.NoError(t, admin.Create(t.Context(), db))
+	mine := db.DeepCopy()
+	mine.Annotations = row
+	require.NoError(t, admin.Patch(t.Context(), mine, client.MergeFrom(db)))
+	for name, tc := range map[string]struct {
+		edit func(*appsv1.StatefulSetSpec)
+		ok   bool
+	}{
+		"fewer replicas": {func(s *appsv1.StatefulSetSpec) { s.Replicas = new(int32(1)) }, true},
+		"fewer replicas and a lower partition": {func(s *appsv1.StatefulSetSpec) {
+			s.Replicas, s.UpdateStrategy.RollingUpdate.Partition = new(int32(1)), new(int32(1))
+		}, true},
+		"more replicas": {func(s *appsv1.StatefulSetSpec) { s.Replicas = new(int32(4)) }, false},
+		"fewer replicas and another field": {func(s *appsv1.StatefulSetSpec) {
+			s.Replicas, s.PersistentVolumeClaimRetentionPolicy.WhenScaled = new(int32(1)), appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+		}, false},
+	} {
+		next := mine.DeepCopy()
+		tc.edit(&next.Spec)
+		if err := agent.Patch(t.Context(), next, client.MergeFrom(mine), client.DryRunAll); tc.ok {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, "add it", name)
+		}
+	}
 }
 
 func TestIntegrationAttack22FurtherKindsOfAHub(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -228,6 +230,16 @@ func TestIntegrationAttack03MemberLimitsNamespaces(t *testing.T) {
 	require.Error(t, change(func(ud *appsv1beta1.UnitedDeployment) {
 		ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
 	}))
+	subset := func(edit func(*appsv1beta1.Subset)) func(*appsv1beta1.UnitedDeployment) {
+		return func(ud *appsv1beta1.UnitedDeployment) { edit(&ud.Spec.Topology.Subsets[0]) }
+	}
+	require.NoError(t, change(subset(func(s *appsv1beta1.Subset) { s.Replicas = new(intstr.FromInt32(1)) })), "replicas of a subset too")
+	require.Error(t, change(subset(func(s *appsv1beta1.Subset) {
+		s.Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`)}
+	})), "a subset's patch changes what its pods run")
+	require.Error(t, change(func(ud *appsv1beta1.UnitedDeployment) {
+		ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, appsv1beta1.Subset{Name: "b"})
+	}), "a new subset runs new pods")
 	require.NoError(t, agent.Delete(t.Context(), placed, client.DryRunAll))
 
 	template := slice("").Spec.Template.CloneSetTemplate.Spec

@@ -82,7 +82,7 @@ func (c Check) replicas(ctx context.Context) (string, error) {
 	}
 	s := d.Status
 	if s.ObservedGeneration < d.Generation || s.Replicas != want || s.UpdatedReplicas != want || s.AvailableReplicas != want {
-		return "", fmt.Errorf("deployment %s: %d of %d replicas are updated and %d are available", c.key(), s.UpdatedReplicas, want, s.AvailableReplicas)
+		return "", fmt.Errorf("deployment %s: %d of %d replicas are updated and %d are available", key, s.UpdatedReplicas, want, s.AvailableReplicas)
 	}
 	return fmt.Sprintf("%d of %d replicas are available", s.AvailableReplicas, want), nil
 }

@@ -25,6 +25,8 @@ var errDenied = errors.New(`admission webhook "v.kb.io" denied the request: not 
 type world struct {
 	deployment *appsv1.Deployment
 	holder     string
+	// deploymentName is the name given to the check; empty means that of the manager.
+	deploymentName string
 	// still means that the Lease is not renewed, lax that nothing is rejected, and bare that no defaults are set.
 	still, lax, bare bool
 	// refusal replaces the webhook's rejection of the bad object.
@@ -66,7 +68,7 @@ func (w world) check(t *testing.T, limit time.Duration) (string, error) {
 			},
 		}).Build()
 	object := func(name string) client.Object { return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}} }
-	return checkup.Check{Client: c, Namespace: "ships", Name: "manager", Probe: checkup.Probe{
+	return checkup.Check{Client: c, Namespace: "ships", Name: "manager", Deployment: w.deploymentName, Probe: checkup.Probe{
 		Good: object("good"), Bad: object("bad"),
 		Complete: func(o client.Object) string {
 			if o.GetLabels()["default"] == "" {
@@ -93,6 +95,9 @@ func TestWhatIsMissingIsReported(t *testing.T) {
 		spoil      func(*world)
 	}{
 		{"there is no such Deployment", `get Deployment ships/manager`, func(w *world) { w.deployment.Name = "another" }},
+		{"a replica of a Deployment with another name is not available", "deployment ships/captain: 2 of 2", func(w *world) {
+			w.deploymentName, w.deployment.Name, w.deployment.Status.AvailableReplicas = "captain", "captain", 1
+		}},
 		{"a replica is not available", "2 of 2 replicas are updated and 1 are available", func(w *world) { w.deployment.Status.AvailableReplicas = 1 }},
 		{"an old replica still exists", "2 of 2 replicas are updated", func(w *world) { w.deployment.Status.Replicas = 3 }},
 		{"the Deployment's controller has not seen the change", "2 of 2 replicas", func(w *world) { w.deployment.Generation = 4 }},

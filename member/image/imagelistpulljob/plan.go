@@ -5,11 +5,13 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/dump"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -73,8 +75,9 @@ func plan(o observed, now time.Time) planned {
 // wanted returns the ImagePullJob for an image.
 func wanted(list *appsv1beta1.ImageListPullJob, image string) *appsv1beta1.ImagePullJob {
 	spec := pulljob.WithDefaults(appsv1beta1.ImagePullJobSpec{Image: image, ImagePullJobTemplate: list.Spec.ImagePullJobTemplate})
-	const longest = 240 // Limits the name to 253 bytes.
-	name := list.Name[:min(len(list.Name), longest)]
+	const longest = validation.DNS1123SubdomainMaxLength - len("-18446744073709551615") // A hash has up to 20 digits.
+	// A part of a name can't begin with "-".
+	name := strings.TrimRight(list.Name[:min(len(list.Name), longest)], ".")
 	return &appsv1beta1.ImagePullJob{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: list.Namespace, Name: fmt.Sprintf("%s-%s", name, hashOf(spec)),

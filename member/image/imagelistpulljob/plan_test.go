@@ -3,6 +3,8 @@ package imagelistpulljob
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -142,4 +145,16 @@ func TestNodesThatDoNotExistAreSeen(t *testing.T) {
 	require.Contains(t, s.FailedImageStatuses[0].Message, "1 node(s) in selector.names do not exist")
 	job.Status.Desired = 2
 	require.Empty(t, status(observed{list: l}, planned{kept: map[string]*appsv1beta1.ImagePullJob{l.Spec.Images[0]: job}}, applied{}, noon).FailedImageStatuses)
+}
+
+func TestTheNameOfAJobIsValidHoweverLongThatOfItsListIs(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{strings.Repeat("a", 253), strings.Repeat("a.", 126) + "a", strings.Repeat("a", 231) + "." + strings.Repeat("a", 21)} {
+		list := listing()
+		list.Name = name
+		for i := range 100 { // Hashes differ in length.
+			job := wanted(list, fmt.Sprint("nginx:", i))
+			require.Empty(t, validation.IsDNS1123Subdomain(job.Name), job.Name)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 	"github.com/flotilla-io/flotilla/pkg/noded/pullsecret"
 )
@@ -62,6 +63,10 @@ type planned struct {
 
 // messageSealed says why an entry waits for its credentials.
 const messageSealed = "waiting for the manager to seal the credentials with the node's current key"
+
+// maxMessage is the maximum length of a message in bytes. A failure contains what the registry says, which may be long, and a NodeImage has to
+// have room for the failures of all pulls.
+const maxMessage = 1024
 
 // longest is the maximum number of seconds for a pull, which prevents overflows of the time.
 const longest = 1 << 31
@@ -185,7 +190,7 @@ func (g progress) state(id task) appsv1beta1.ImageTagStatus {
 	case g.ended.IsZero():
 		return s
 	case g.failure != "":
-		s.Phase, s.Message = appsv1beta1.ImagePhaseFailed, g.failure
+		s.Phase, s.Message = appsv1beta1.ImagePhaseFailed, event.Truncate(g.failure, maxMessage)
 	default:
 		s.Phase, s.Progress, s.ImageID = appsv1beta1.ImagePhaseSucceeded, 100, id.ref.Name+"@"+g.id
 	}

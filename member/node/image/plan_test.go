@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -218,4 +220,16 @@ func TestAttack28PullsOfANamespaceLeaveRoomForOthers(t *testing.T) {
 	delete(pulls, taskOf("victim", 0))
 	require.Equal(t, []task{taskOf("victim", 0)}, tasks(plan(n, pulls, 8, "key", noon).begin))
 	require.Len(t, plan(n, nil, 0, "key", noon).begin, 11, "0 is any number")
+}
+
+// A registry chooses the text of a failure. If the status became too large to be written, no pull on the node would be reported.
+func TestAttack28FailuresLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
+	n := nodeImage(appsv1beta1.ImageTagSpec{Tag: "1", Version: 1})
+	failed := progress{began: noon, ended: noon, failure: "pull image app:1: " + strings.Repeat("é", 1<<20)}
+	p := plan(n, map[task]progress{taskOf("1", 1): failed}, 0, "", noon)
+	message := p.status.ImageStatuses["app"].Tags[0].Message
+	require.LessOrEqual(t, len(message), maxMessage)
+	require.True(t, utf8.ValidString(message))
+	require.Contains(t, message, "pull image app:1: é")
 }

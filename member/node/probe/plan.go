@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/member/node/reach"
 	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
@@ -231,9 +232,9 @@ func jobOf(pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, k key) (j *job, inva
 	if pod.Status.PodIP == "" {
 		return nil, ""
 	}
-	// The status of a pod must not direct us to something that listens only on the node.
+	// The status of a pod must not direct us to something that only the daemon or its node can reach.
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
-	if err != nil || !ip.IsGlobalUnicast() {
+	if err != nil || !reach.Allowed(ip) {
 		return nil, fmt.Sprintf("the pod's IP address %q can't be probed", pod.Status.PodIP)
 	}
 	j.address = netip.AddrPortFrom(ip, number).String()

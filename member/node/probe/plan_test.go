@@ -311,6 +311,7 @@ func TestJobOf(t *testing.T) {
 		{name: "not another host of a request", handler: get(corev1.HTTPGetAction{Port: number, Host: "db"}), invalid: `httpGet.host is "db": leave it empty`},
 		{name: "not another scheme", handler: get(corev1.HTTPGetAction{Port: number, Scheme: "FTP"}), invalid: `httpGet.scheme is "FTP": must be HTTP or HTTPS`},
 		{name: "not the node itself", handler: tcp(number, ""), ip: "127.0.0.1", invalid: `the pod's IP address "127.0.0.1"`},
+		{name: "not the node itself by another notation", handler: tcp(number, ""), ip: "::ffff:0.0.0.0", invalid: `the pod's IP address "::ffff:0.0.0.0"`},
 		{name: "not the metadata service", handler: tcp(number, ""), ip: "169.254.169.254", invalid: `the pod's IP address "169.254.169.254"`},
 		{name: "not an invalid address", handler: tcp(number, ""), ip: "db", invalid: `the pod's IP address "db"`},
 		{name: "not an empty command", handler: command().ProbeHandler, invalid: "exec.command is empty"},

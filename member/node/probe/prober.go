@@ -24,8 +24,9 @@ import (
 )
 
 const (
-	// maxBody limits how much of a response is read.
-	maxBody = 10 << 10
+	// maxBody limits how much of a response is read, and maxHeader how much of its headers.
+	maxBody   = 10 << 10
+	maxHeader = 64 << 10
 	// maxRedirects is how many redirects within a host are followed, as in kube 1.36.
 	maxRedirects = 10
 	// userAgent starts like the user agent of kubelets, by which applications recognize probes.
@@ -62,7 +63,7 @@ type prober struct {
 func newProber(r Runtimes) *prober {
 	return &prober{runtimes: r, http: &http.Client{
 		Transport: &http.Transport{
-			DisableKeepAlives: true, DisableCompression: true, DialContext: dial,
+			DisableKeepAlives: true, DisableCompression: true, DialContext: dial, MaxResponseHeaderBytes: maxHeader,
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // Pods have no certificate that anybody could check.
 		},
 		CheckRedirect: within,
@@ -207,7 +208,7 @@ func request(ctx context.Context, address string, h *corev1.HTTPGetAction) (*htt
 func (p *prober) check(ctx context.Context, j *job, h *corev1.GRPCAction) (attempt, error) {
 	c, err := grpc.NewClient("passthrough:///"+j.address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // Like a kubelet, which does not use TLS either.
-		grpc.WithUserAgent(userAgent), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
+		grpc.WithUserAgent(userAgent), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithMaxHeaderListSize(maxHeader),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }))
 	if err != nil {
 		return attempt{}, fmt.Errorf("connect to %s: %w", j.address, err)

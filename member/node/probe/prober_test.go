@@ -117,6 +117,8 @@ func webServer(t *testing.T) (plain, secure *httptest.Server, asked chan *http.R
 			http.Redirect(w, r, "/ok", http.StatusFound)
 		case "/round":
 			http.Redirect(w, r, "/round", http.StatusFound)
+		case "/headers":
+			w.Header().Set("X-Large", strings.Repeat("a", 1<<20))
 		case "/large":
 			_, _ = w.Write([]byte(strings.Repeat("a", 1<<20)))
 		default:
@@ -168,6 +170,16 @@ func TestHTTPGet(t *testing.T) {
 	require.Contains(t, got.message, "server gave HTTP response to HTTPS client")
 	_, err = get(t.Context(), plain, corev1.HTTPGetAction{Path: "/%zz"})
 	require.ErrorContains(t, err, "parse httpGet.path")
+}
+
+// Many pods of one tenant could fill the daemon's memory otherwise.
+func TestAttack24TheHeadersOfAResponseAreBounded(t *testing.T) {
+	t.Parallel()
+	plain, _, _ := webServer(t)
+	got, err := get(t.Context(), plain, corev1.HTTPGetAction{Path: "/headers"})
+	require.NoError(t, err)
+	require.False(t, got.success)
+	require.Contains(t, got.message, "server response headers exceeded 65536 bytes")
 }
 
 func TestHeadersOfHTTPGet(t *testing.T) {

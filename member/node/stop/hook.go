@@ -15,10 +15,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/flotilla-io/flotilla/member/node/reach"
 	"github.com/flotilla-io/flotilla/pkg/noded/cri"
 	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
+
+// maxAnswer is how much is read of the headers, and of the body, of the answer to a hook's request.
+const maxAnswer = 64 << 10
+
+// dialer connects to the host that a hook names, which may be a name that resolves to anything.
+func dialer() *net.Dialer { return &net.Dialer{Control: reach.Control} }
 
 // run runs a container's preStop hook for at most its grace period. As in kube 1.36, an HTTP request has succeeded if it gets any answer.
 func (s *Stopper) run(ctx context.Context, pod *corev1.Pod, c Container, runtime *cri.Runtime, id string) error {
@@ -72,9 +79,12 @@ func (s *Stopper) get(ctx context.Context, pod *corev1.Pod, c Container, h *core
 	}
 	a, err := s.http.Do(q)
 	if err != nil {
-		return fmt.Errorf("send the hook's request: %w", err)
+		if failed, ok := errors.AsType[*url.Error](err); ok {
+			err = failed.Err // Not the URL, whose query may contain a token.
+		}
+		return fmt.Errorf("send the hook's request to %s: %w", q.URL.Host, err)
 	}
-	_, _ = io.CopyN(io.Discard, a.Body, 64<<10)
+	_, _ = io.CopyN(io.Discard, a.Body, maxAnswer)
 	return a.Body.Close()
 }
 
@@ -96,12 +106,13 @@ func portOf(pod *corev1.Pod, name string, port intstr.IntOrString) (string, erro
 	return port.StrVal, nil
 }
 
-// hookClient returns a client for the requests of hooks. Like a kubelet, it accepts any certificate. It follows no redirects.
-func hookClient() *http.Client {
+// hookClient returns a client for the requests of hooks, which connects through dial. Like a kubelet, it accepts any certificate. It follows no
+// redirects.
+func hookClient(dial *net.Dialer) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			DisableKeepAlives: true,
-			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // Pods have no certificate that anybody could check.
+			DisableKeepAlives: true, DialContext: dial.DialContext, MaxResponseHeaderBytes: maxAnswer,
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // Pods have no certificate that anybody could check.
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -19,10 +19,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
 )
 
-const (
-	// graceMin is the minimum time that a container gets to end by itself, whatever its grace period and its hook, as in kube 1.36.
-	graceMin = 2 * time.Second
-)
+// graceMin is the minimum time that a container gets to end by itself, whatever its grace period and its hook, as in kube 1.36.
+const graceMin = 2 * time.Second
 
 // Reasons of events on pods.
 const (
@@ -52,7 +50,7 @@ type Stopper struct {
 
 // New returns a Stopper. All arguments are required.
 func New(r Runtimes, c clock.Clock, e event.Recorder) *Stopper {
-	return &Stopper{Runtimes: r, Clock: c, Events: e, http: hookClient()}
+	return &Stopper{Runtimes: r, Clock: c, Events: e, http: hookClient(dialer())}
 }
 
 // Container is a container to stop.

@@ -51,7 +51,7 @@ func TestHTTPHook(t *testing.T) {
 		}},
 		Status: corev1.PodStatus{PodIP: "127.0.0.1"},
 	}
-	r := &Stopper{http: hookClient()}
+	r := &Stopper{http: hookClient(&net.Dialer{})} // The server is on this host.
 	for _, tc := range []struct {
 		name string
 		hook corev1.HTTPGetAction
@@ -78,6 +78,31 @@ func TestHTTPHook(t *testing.T) {
 			require.Equal(t, tc.want, <-asked)
 		})
 	}
+}
+
+func TestAHookReachesNeitherTheDaemonNorTheLinkOfItsNode(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { asked <- q.Host }))
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	require.NoError(t, err)
+	s := New(nil, nil, nil)
+	for name, tc := range map[string]struct{ host, podIP string }{
+		"the loopback address":                    {"127.0.0.1", "10.0.0.1"},
+		"another name of it":                      {"localhost", "10.0.0.1"},
+		"the unspecified address":                 {"0.0.0.0", "10.0.0.1"},
+		"an IPv4 address within IPv6":             {"::ffff:127.0.0.1", "10.0.0.1"},
+		"the metadata service of a cloud":         {"169.254.169.254", "10.0.0.1"},
+		"an address that the pod's status claims": {"", "127.0.0.1"},
+	} {
+		hook := &corev1.HTTPGetAction{Host: tc.host, Path: "/?token=secret", Port: intstr.Parse(port)}
+		c := Container{Name: "app", Grace: time.Minute, Hook: &corev1.LifecycleHandler{HTTPGet: hook}}
+		err := s.run(t.Context(), &corev1.Pod{Status: corev1.PodStatus{PodIP: tc.podIP}}, c, nil, "")
+		require.ErrorContains(t, err, "doesn't connect to loopback, link-local or multicast address", name)
+		require.NotContains(t, err.Error(), "secret", "events show the error")
+	}
+	require.Empty(t, asked)
 }
 
 func TestSleepHookLastsAsLongAsItSays(t *testing.T) {

@@ -4,6 +4,7 @@ package credentialprovider
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,8 @@ const (
 	timeout = time.Minute
 	// outputDelay is how long the output of a plugin is read after it has ended: processes that it started may still hold it open.
 	outputDelay = time.Second
+	// maxAnswer is the maximum length of an answer, in bytes.
+	maxAnswer = 1 << 20
 )
 
 // supported reports whether an apiVersion belongs to a group. The versions of configuration and protocol don't differ in the fields used here.
@@ -194,6 +197,22 @@ func (p *provider) logins(ctx context.Context, image string) ([]pullsecret.Login
 	return fresh.logins, nil
 }
 
+// answerBuffer is a plugin's answer, up to maxAnswer bytes.
+type answerBuffer struct {
+	text []byte
+	err  error
+}
+
+// Write fails when the answer is too long, which ends the plugin at its next write.
+func (b *answerBuffer) Write(p []byte) (int, error) {
+	if len(b.text)+len(p) > maxAnswer {
+		b.err = fmt.Errorf("its answer has more than %d bytes", maxAnswer)
+		return 0, b.err
+	}
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
 // exec runs the plugin.
 func (p *provider) exec(ctx context.Context, image string) (*pluginv1.CredentialProviderResponse, error) {
 	request := &pluginv1.CredentialProviderRequest{Image: image}
@@ -209,15 +228,13 @@ func (p *provider) exec(ctx context.Context, image string) (*pluginv1.Credential
 	for _, e := range p.Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
 	}
-	out, err := cmd.Output()
-	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return nil, err
+	var out answerBuffer
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil {
+		return nil, cmp.Or(ctx.Err(), out.err, err)
 	}
 	said := &pluginv1.CredentialProviderResponse{}
-	if json.Unmarshal(out, said) != nil { // The error could quote a password.
+	if json.Unmarshal(out.text, said) != nil { // The error could quote a password.
 		return nil, errors.New("its answer is not valid JSON")
 	}
 	if said.Kind != "CredentialProviderResponse" || said.APIVersion != p.APIVersion {

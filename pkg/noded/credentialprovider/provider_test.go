@@ -167,6 +167,16 @@ func TestAPluginThatHangsEndsWithThePull(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
+func TestAPluginThatNeverStopsWritingIsEnded(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.plugin("cloud", "while :; do echo 01234567890123456789012345678901234567890123456789012345678901234567890123456789; done")
+	p, err := n.load(config)
+	require.NoError(t, err)
+	_, err = p.Logins(t.Context(), "a.cloud.example/app")
+	require.EqualError(t, err, "credential provider cloud: its answer has more than 1048576 bytes")
+}
+
 func TestOfSeveralPluginsEachIsAsked(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
