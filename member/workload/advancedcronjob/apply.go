@@ -72,8 +72,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 	return a
 }
 
-// create creates the job of a run. A job that exists but is not in the cache yet is left as it is. A job of the same name that belongs to
-// somebody else is an error.
+// create creates the job of a run. A job that exists but is not in the cache yet is left as it is. A job with that name and another owner is an
+// error.
 func (r *Reconciler) create(ctx context.Context, o observed, due time.Time, job client.Object) error {
 	err := r.Client.Create(ctx, job, fieldOwner)
 	switch {
