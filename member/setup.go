@@ -176,11 +176,11 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	decoder := webhook.NewDecoder(mgr.GetScheme())
 	all := admission.Webhook{Cache: mgr.GetClient(), Steps: steps, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock, CatchUp: catchUp}
 	asked := all
-	asked.CatchUp = nil // These pods are sent without any object.
+	asked.CatchUp = nil // These pods are sent because of their own metadata, not because of an object.
 	asked.Steps = slices.DeleteFunc(slices.Clone(steps), func(s podwebhook.Step) bool { return s.Asks == "" })
-	err = errors.Join(admit.Handle(mgr, admission.Path, &all), admit.Handle(mgr, admission.AskedPath, &asked), admit.Handle(mgr, admission.GuardPath, &admission.Guard{
-		Live: mgr.GetAPIReader(), Guards: o.Guards, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock,
-	}))
+	guard := admission.Guard{Live: mgr.GetAPIReader(), Guards: o.Guards, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock}
+	err = errors.Join(
+		admit.Handle(mgr, admission.Path, &all), admit.Handle(mgr, admission.AskedPath, &asked), admit.Handle(mgr, admission.GuardPath, &guard))
 	if err != nil || o.WebhooksOnly {
 		return err
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
-// Parallel is how many requests run at once for one object by default. With requests of 20 ms that is 3,200 a second; an apiserver takes
-// 100 on a connection.
+// Parallel is how many requests run at once for one object by default. With requests of 20 ms, that is 3,200 per second; an API server accepts
+// 100 concurrent requests on a connection.
 const Parallel = 64
 
 // RetrySkipped is how soon a reconcile repeats writes that were skipped, where not every change of an object starts one.

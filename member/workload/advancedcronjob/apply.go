@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/pkg/control/event"
@@ -25,8 +26,10 @@ type applied struct {
 	created client.Object
 	// removed contains the UIDs of jobs that were deleted.
 	removed map[types.UID]bool
-	events  []event.Event
-	err     error
+	// kept means that jobs beyond the history limits could not be deleted. That is no error: a retry with back-off could delay the next run.
+	kept   bool
+	events []event.Event
+	err    error
 }
 
 // apply carries out a plan, idempotently.
@@ -34,7 +37,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 	a := applied{removed: map[types.UID]bool{}}
 	for _, c := range p.expired {
 		if err := r.remove(ctx, o, c); err != nil {
-			a.err = errors.Join(a.err, err)
+			a.kept = true
+			a.events = append(a.events, event.Warning(ReasonFailedDelete, actionRun, "%v", err))
+			ctrl.LoggerFrom(ctx).Error(err, "Could not delete a job beyond the history limit", "after", lookAgain)
 			continue
 		}
 		a.removed[c.GetUID()] = true
@@ -67,8 +72,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 	return a
 }
 
-// create creates the job of a run. A job that exists but is not in the cache yet is left as it is. A job of the same name that belongs to
-// somebody else is an error.
+// create creates the job of a run. A job that exists but is not in the cache yet is left as it is. A job with that name and another owner is an
+// error.
 func (r *Reconciler) create(ctx context.Context, o observed, due time.Time, job client.Object) error {
 	err := r.Client.Create(ctx, job, fieldOwner)
 	switch {

@@ -100,5 +100,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	outcome.Recheck = timing.Sooner(p.recheck, later)
+	if a.kept {
+		outcome.Recheck = timing.Sooner(outcome.Recheck, lookAgain)
+	}
 	return r.Result(outcome, err)
 }

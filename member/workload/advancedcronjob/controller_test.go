@@ -60,8 +60,8 @@ type stage struct {
 	clock *clocktesting.FakePassiveClock
 	// cached is the AdvancedCronJob in the cache; nil if it is the same as on the apiserver.
 	cached *appsv1beta1.AdvancedCronJob
-	// create and patch are the errors for creates and status patches; nil if they succeed.
-	create, patch error
+	// create, remove and patch are the errors for creates, deletes and status patches; nil if they succeed.
+	create, remove, patch error
 }
 
 func newStage(t *testing.T, cron *appsv1beta1.AdvancedCronJob) *stage {
@@ -87,6 +87,12 @@ func newStage(t *testing.T, cron *appsv1beta1.AdvancedCronJob) *stage {
 			}
 			o.SetUID(types.UID(o.GetName())) // The fake client sets none.
 			return c.Create(ctx, o, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if s.remove != nil {
+				return s.remove
+			}
+			return c.Delete(ctx, o, opts...)
 		},
 		SubResourcePatch: func(
 			ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
@@ -229,4 +235,31 @@ func TestARunWhoseNameAJobOfSomebodyElseHasIsPending(t *testing.T) {
 			require.Len(t, s.cron().Status.Active, 1)
 		})
 	}
+}
+
+func TestAJobThatCanNotBeDeletedKeepsNoRunFromStarting(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, nightly(ofKindJob, limits(0, 0)))
+	_, err := s.reconcile()
+	require.NoError(t, err)
+	require.NoError(t, s.api.Status().Update(t.Context(), ended(&s.jobs()[0], at(0, 1, 1), true)))
+	s.remove = apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "nightly", errors.New("jobs are kept for an audit"))
+	s.clock.SetTime(at(0, 1, 5))
+	_, err = s.reconcile()
+	require.NoError(t, err, "its result is recorded before it is deleted")
+
+	s.clock.SetTime(at(0, 2, 0))
+	result, err := s.reconcile()
+	require.NoError(t, err, "a back-off could delay the next run")
+	require.Equal(t, lookAgain, result.RequeueAfter)
+	require.Len(t, s.jobs(), 2)
+	require.True(t, timeOf(at(0, 2, 0)).Equal(s.cron().Status.LastScheduleTime))
+	sent, _ := s.Events.(*testkit.Events)
+	require.Contains(t, sent.Reasons(), ReasonFailedDelete)
+
+	s.remove = nil
+	s.clock.SetTime(at(0, 2, 5))
+	_, err = s.reconcile()
+	require.NoError(t, err)
+	require.Len(t, s.jobs(), 1)
 }

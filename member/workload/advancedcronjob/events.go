@@ -8,6 +8,8 @@ const (
 	ReasonFailedCreate = "FailedCreate"
 	// ReasonSuccessfulDelete means that a job was deleted, because it exceeded a history limit or was replaced by the next run.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
+	// ReasonFailedDelete means that a job beyond a history limit could not be deleted. The deletion is retried.
+	ReasonFailedDelete = "FailedDelete"
 	// ReasonSawCompletedJob means that a run has ended, successfully or not.
 	ReasonSawCompletedJob = "SawCompletedJob"
 	// ReasonJobAlreadyActive means that a run is due but waits, because another one is active and concurrencyPolicy is Forbid.

@@ -63,13 +63,13 @@ type ending struct {
 	event, why string
 }
 
-// cleanUp reports whether a job has ended, which is final.
+// finished reports whether a job has ended, which is final.
 func finished(job *appsv1beta1.BroadcastJob) bool {
 	p := job.Status.Phase
 	return p == appsv1beta1.BroadcastJobCompleted || p == appsv1beta1.BroadcastJobFailed
 }
 
-// neverCompletes reports whether a job never completes.
+// neverCompletes reports whether a job runs on new nodes forever.
 func neverCompletes(job *appsv1beta1.BroadcastJob) bool {
 	return job.Spec.CompletionPolicy.Type == appsv1beta1.BroadcastJobNever
 }

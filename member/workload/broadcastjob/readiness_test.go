@@ -45,3 +45,17 @@ func TestKstatusTellsHowFarAJobIs(t *testing.T) {
 		})
 	}
 }
+
+func TestAGenerationOfAJobThatHasEndedIsObserved(t *testing.T) {
+	t.Parallel()
+	job := testkit.BroadcastJob("once").Obj()
+	job.Generation, job.Status.ObservedGeneration, job.Status.Phase = 1, 1, appsv1beta1.BroadcastJobCompleted
+	job.Status.Conditions = report.PutReadiness(nil, conditionForm(), report.Ready("the job is complete"), job.CreationTimestamp.Time)
+	now := job.CreationTimestamp.Time
+	o := observed{job: job}
+	job.Spec.CompletionPolicy.TTLSecondsAfterFinished = new(int32(60))
+	job.Generation = 2
+	require.Equal(t, kstatus.InProgressStatus, testkit.Kstatus(t, job))
+	job.Status, _ = status(o, plan(o, now), applied{}, false, now)
+	require.Equal(t, kstatus.CurrentStatus, testkit.Kstatus(t, job))
+}

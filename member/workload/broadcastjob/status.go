@@ -28,8 +28,8 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 		// Counted pods may be deleted, and those of OpenKruise may have been deleted before their nodes were remembered.
 		s.Succeeded = max(s.Succeeded, int32(len(p.succeeded)))            //nolint:gosec // Likewise.
 		s.Failed = max(s.Failed, int32(p.failed))                          //nolint:gosec // Likewise.
+		s.ObservedGeneration = o.job.Generation                            // A user may change the TTL.
 		if len(report.OnlyReadiness(s.Conditions, conditionForm())) == 0 { // OpenKruise has ended it.
-			s.ObservedGeneration = o.job.Generation
 			s.Conditions = report.PutReadiness(s.Conditions, conditionForm(), ended(&s), now)
 		}
 		return s, events

@@ -47,7 +47,8 @@ func Registration() setup.Kind {
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults),
-				InPlace: o.InPlace, Hub: o.LocalHub, Off: workloadspec.Off{PreDownload: feature.Off(o.Gates, feature.PreDownloadForInPlaceUpdate), Liveness: feature.LivenessOff(o.Gates)},
+				InPlace: o.InPlace, Hub: o.LocalHub,
+				Off: workloadspec.Off{PreDownload: feature.Off(o.Gates, feature.PreDownloadForInPlaceUpdate), Liveness: feature.LivenessOff(o.Gates)},
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 				Object: &appsv1beta1.CloneSet{}, Defaulter: w, Validator: w,

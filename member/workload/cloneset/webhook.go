@@ -208,11 +208,13 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	}
 	faults = append(faults, workloadspec.Selector(spec.Selector, &spec.Template, path)...)
 	faults = append(faults, workloadspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))...)
+	listed := make(map[string]bool, len(spec.ScaleStrategy.PodsToDelete)) // The schema doesn't limit the list.
 	for i, name := range spec.ScaleStrategy.PodsToDelete {
-		if slices.Contains(spec.ScaleStrategy.PodsToDelete[:i], name) {
+		if listed[name] {
 			faults = append(faults, field.Invalid(path.Child("scaleStrategy", "podsToDelete").Index(i), name,
 				"is listed already: list it once"))
 		}
+		listed[name] = true
 	}
 	faults = append(faults, workloadspec.ClaimTemplates(spec.VolumeClaimTemplates, path.Child("volumeClaimTemplates"))...)
 	return append(faults, validateStrategy(spec, path)...)
@@ -297,24 +299,60 @@ func (w *Webhook) validateTemplate(ctx context.Context, set *appsv1beta1.CloneSe
 // validatePodsToDelete validates names that were not in the old object. Each must be a pod of this CloneSet that is not terminating, so that
 // typos are rejected. A new object may have any names, because it has no pods yet.
 func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
+	stored := make(map[string]bool, len(old.Spec.ScaleStrategy.PodsToDelete))
+	for _, name := range old.Spec.ScaleStrategy.PodsToDelete {
+		stored[name] = true
+	}
+	added := slices.DeleteFunc(slices.Clone(set.Spec.ScaleStrategy.PodsToDelete), func(name string) bool { return stored[name] })
+	pods, err := w.livePods(ctx, admit.Namespace(ctx, set), added)
+	if err != nil {
+		return nil, err
+	}
 	var faults field.ErrorList
 	path := field.NewPath("spec", "scaleStrategy", "podsToDelete")
 	for i, name := range set.Spec.ScaleStrategy.PodsToDelete {
-		if slices.Contains(old.Spec.ScaleStrategy.PodsToDelete, name) {
+		if stored[name] {
 			continue
 		}
-		var pod corev1.Pod
-		err := w.Live.Get(ctx, types.NamespacedName{Namespace: admit.Namespace(ctx, set), Name: name}, &pod)
-		switch {
-		case apierrors.IsNotFound(err):
+		switch pod := pods[name]; {
+		case pod == nil:
 			faults = append(faults, field.Invalid(path.Index(i), name, "there is no such pod: leave it out"))
-		case err != nil:
-			return nil, fmt.Errorf("get pod %s: %w", name, err)
 		case pod.DeletionTimestamp != nil:
 			faults = append(faults, field.Invalid(path.Index(i), name, "is being deleted already: leave it out"))
-		case !metav1.IsControlledBy(&pod, set):
+		case !metav1.IsControlledBy(pod, set):
 			faults = append(faults, field.Invalid(path.Index(i), name, "is not a pod of this CloneSet: leave it out"))
 		}
 	}
 	return faults, nil
+}
+
+// fewPods is how many pods are read one by one. For more, a list takes less time, and always just one request.
+const fewPods = 10
+
+// livePods returns the metadata of pods by name. It may return other pods as well.
+func (w *Webhook) livePods(ctx context.Context, namespace string, names []string) (map[string]*metav1.PartialObjectMetadata, error) {
+	out := make(map[string]*metav1.PartialObjectMetadata, len(names))
+	if len(names) > fewPods {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		if err := w.Live.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("list pods: %w", err)
+		}
+		for i := range list.Items {
+			out[list.Items[i].Name] = &list.Items[i]
+		}
+		return out, nil
+	}
+	for _, name := range names {
+		pod := &metav1.PartialObjectMetadata{}
+		pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		switch err := w.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, pod); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("get pod %s: %w", name, err)
+		default:
+			out[name] = pod
+		}
+	}
+	return out, nil
 }

@@ -2,6 +2,7 @@ package cloneset
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -278,6 +279,44 @@ func TestValidate(t *testing.T) {
 			check(err)
 		})
 	}
+}
+
+// counting counts the requests of a reader.
+type counting struct {
+	client.Reader
+	requests int
+}
+
+func (c *counting) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	c.requests++
+	return c.Reader.Get(ctx, key, o, opts...)
+}
+
+func (c *counting) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	c.requests++
+	return c.Reader.List(ctx, list, opts...)
+}
+
+// A webhook has ten seconds, and the schema doesn't limit the list.
+func TestManyPodsToDeleteAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	var known []client.Object
+	var names []string
+	for i := range 300 {
+		p := pod(fmt.Sprintf("n%d", i)).Obj()
+		known, names = append(known, p), append(names, p.Name)
+	}
+	w, _ := newTestWebhook(t, append(known, testkit.Pod("web-theirs").OwnedBy("another").Obj())...)
+	live := &counting{Reader: w.Live}
+	w.Live = live
+	old := web(300).Obj()
+	_, err := w.ValidateUpdate(requestContext(t, old), old, web(300).PodsToDelete(names...).Obj())
+	require.NoError(t, err)
+	require.Equal(t, 1, live.requests)
+	_, err = w.ValidateUpdate(requestContext(t, old), old, web(300).PodsToDelete(append(names, "web-theirs", "web-x")...).Obj())
+	require.ErrorContains(t, err, `podsToDelete[300]: Invalid value: "web-theirs": is not a pod of this CloneSet`)
+	require.ErrorContains(t, err, `podsToDelete[301]: Invalid value: "web-x": there is no such pod`)
+	require.Equal(t, 2, live.requests)
 }
 
 func TestValidateUpdate(t *testing.T) {

@@ -55,3 +55,27 @@ func TestAdoptionIsReported(t *testing.T) {
 		})
 	}
 }
+
+// The apiserver gives a new set the status of its schema, whose observedGeneration is -1. Sets that are older than this default have 0.
+func TestRevisionsOfAnEarlierSetAreFoundBeforeThisOneActs(t *testing.T) {
+	t.Parallel()
+	orphan, err := wantedRevision(web().Obj())
+	require.NoError(t, err)
+	orphan.OwnerReferences = nil
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	for _, tc := range []struct {
+		name     string
+		observed int64
+		found    int
+	}{{"a new set", -1, 1}, {"a new set without a default status", 0, 1}, {"a set that has acted", 1, 0}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := reconciler(fake.NewClientBuilder().WithScheme(scheme).WithObjects(orphan.DeepCopy()).Build(), clocktesting.NewFakePassiveClock(now))
+			o := observed{set: web().Obj()}
+			o.set.Status.ObservedGeneration = tc.observed
+			require.NoError(t, r.readUncontrolled(t.Context(), &o))
+			require.Len(t, o.orphans, tc.found)
+		})
+	}
+}

@@ -20,5 +20,5 @@
 // instead of after its replacement; a burst in percent is at least one pod; a node event enqueues only the DaemonSets for which it changes
 // something.
 //
-// Not supported: pulling images before an update. The webhook warns about the annotations for it.
+// Images are pulled before an update by member/image/predownload.
 package daemonset

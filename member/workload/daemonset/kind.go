@@ -36,7 +36,10 @@ func Registration() setup.Kind {
 			return Setup(ctx, mgr, Options{Options: o.Pods(name)})
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
-			w := &Webhook{Client: mgr.GetClient(), Off: workloadspec.Off{PreDownload: feature.Off(o.Gates, feature.PreDownloadForDaemonSetUpdate), Liveness: feature.LivenessOff(o.Gates)}}
+			w := &Webhook{
+				Client: mgr.GetClient(),
+				Off:    workloadspec.Off{PreDownload: feature.Off(o.Gates, feature.PreDownloadForDaemonSetUpdate), Liveness: feature.LivenessOff(o.Gates)},
+			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.DaemonSet]{
 				Object: &appsv1beta1.DaemonSet{}, Defaulter: w, Validator: w,
 				Converter: conversion.NewHubSpokeConverter(&appsv1beta1.DaemonSet{}, conversion.NewSpokeConverter(

@@ -73,8 +73,8 @@ func (r *Reconciler) readUncontrolled(ctx context.Context, o *observed) error {
 	if o.overlap, err = r.Overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, now); err != nil {
 		return err
 	}
-	// The revisions of an earlier set are found before this set has acted, or together with its pods.
-	if o.set.Status.ObservedGeneration == 0 || len(o.overlap.Orphans) > 0 {
+	// The revisions of an earlier set are found before this set has acted, or together with its pods. A new set has -1, from the schema.
+	if o.set.Status.ObservedGeneration <= 0 || len(o.overlap.Orphans) > 0 {
 		revisions, err := revision.Orphans(ctx, r.Client, o.set, o.set.Spec.Selector)
 		if err != nil {
 			return err

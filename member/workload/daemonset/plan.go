@@ -283,7 +283,9 @@ func (p *planned) limitBurst(burst int) {
 	}
 	p.Steps = slices.DeleteFunc(p.Steps, func(s podset.Step) bool {
 		n, bounded := left[s.Kind]
-		left[s.Kind]--
+		if bounded {
+			left[s.Kind]--
+		}
 		return bounded && n <= 0
 	})
 	p.hold(rollout.ReasonBurst, over,

@@ -308,3 +308,18 @@ func TestUnusedRevisionsAreDeleted(t *testing.T) {
 	o = observedOf(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1 old")
 	require.Empty(t, plan(o, now).RevisionsToDelete, "a pod is at it")
 }
+
+func TestABurstHoldsOnlyWhatItLimits(t *testing.T) {
+	t.Parallel()
+	p := planned{}
+	for _, kind := range []rollout.StepKind{
+		rollout.StepCreate, rollout.StepCreate, rollout.StepMarkReady, rollout.StepMarkReady, rollout.StepMarkReady, rollout.StepCancelDelete, rollout.StepCancelDelete,
+	} {
+		p.Steps = append(p.Steps, podset.Step{Step: rollout.Step{Kind: kind}})
+	}
+	p.limitBurst(1)
+	require.Len(t, p.Of(rollout.StepCreate), 1)
+	require.Len(t, p.Of(rollout.StepMarkReady), 3, "updated pods go back into service at once")
+	require.Len(t, p.Of(rollout.StepCancelDelete), 2)
+	require.Equal(t, 1, p.Holds[0].Pods)
+}

@@ -21,5 +21,5 @@
 // not run and whose PVC is being deleted is re-created; no PVC gets a pod that is gone as its owner, and a set that keeps its PVCs is removed
 // from their owners. The order is the same: scale-in also waits for available pods.
 //
-// Not supported: pulling images before an update. The webhook warns about the fields for it.
+// Images are pulled before an update by member/image/predownload.
 package statefulset

@@ -97,6 +97,28 @@ func TestEventsOfPVCsAndOrphansEnqueueTheirSets(t *testing.T) {
 	require.Empty(t, r.requestsForPVC(t.Context(), pvcNamed("data-web-0")))
 }
 
+// The apiserver gives a new set the status of its schema, whose observedGeneration is -1. Sets that are older than this default have 0.
+func TestRevisionsOfAnEarlierSetAreFoundBeforeThisOneActs(t *testing.T) {
+	t.Parallel()
+	orphan, err := wantedRevision(web(1).Obj())
+	require.NoError(t, err)
+	orphan.OwnerReferences = nil
+	for _, tc := range []struct {
+		name     string
+		observed int64
+		found    int
+	}{{"a new set", -1, 1}, {"a new set without a default status", 0, 1}, {"a set that has acted", 1, 0}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := reconciler(t, interceptor.Funcs{}, orphan.DeepCopy())
+			o := observed{set: web(1).Obj()}
+			o.set.Status.ObservedGeneration = tc.observed
+			require.NoError(t, r.readUncontrolled(t.Context(), &o))
+			require.Len(t, o.orphanedRevisions, tc.found)
+		})
+	}
+}
+
 func TestASetThatIsGoneIsNotReconciled(t *testing.T) {
 	t.Parallel()
 	r := reconciler(t, interceptor.Funcs{})

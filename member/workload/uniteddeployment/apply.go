@@ -74,13 +74,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 			break
 		}
 	}
-	for _, pod := range p.stuck {
-		if err := r.delete(ctx, o.ud.UID, pod); err != nil {
-			a.rest = fmt.Errorf("delete stuck pod %s: %w", pod.Name, err)
-			break
-		}
-		a.unstuck = append(a.unstuck, pod.Name)
-	}
+	a.rest = r.deleteStuck(ctx, p, &a)
 	for _, h := range p.surplusRevisions {
 		if err := r.delete(ctx, o.ud.UID, h); err != nil {
 			a.rest = errors.Join(a.rest, fmt.Errorf("delete revision %s: %w", h.Name, err))
@@ -120,6 +114,23 @@ func (r *Reconciler) remove(ctx context.Context, o observed, p planned, a *appli
 	}
 }
 
+// deleteStuck deletes pods that block the rollout of their StatefulSet. A pod that has changed since it was observed is left alone, because it
+// may have become ready.
+func (r *Reconciler) deleteStuck(ctx context.Context, p planned, a *applied) error {
+	for _, pod := range p.stuck {
+		err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion})
+		switch {
+		case apierrors.IsConflict(err):
+			a.retry = podRetry
+			continue
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("delete stuck pod %s: %w", pod.Name, err)
+		}
+		a.unstuck = append(a.unstuck, pod.Name)
+	}
+	return nil
+}
+
 // delete deletes an object, with its UID as a precondition.
 func (r *Reconciler) delete(ctx context.Context, owner types.UID, o client.Object) error {
 	uid := o.GetUID()
@@ -132,7 +143,7 @@ func (r *Reconciler) delete(ctx context.Context, owner types.UID, o client.Objec
 }
 
 // write creates or updates the workloads of subsets, one after another. A workload that the apiserver finds invalid does not stop the others;
-// joinAll other error does, because they would fail too. The result says whether to continue.
+// any other error does, because they would fail too. The result says whether to continue.
 func (r *Reconciler) write(ctx context.Context, o observed, p planned, creations bool, a *applied) bool {
 	for i := range p.subsets {
 		t := &p.subsets[i]
@@ -236,8 +247,8 @@ func (r *Reconciler) confirmUnchanged(ctx context.Context, o observed, p planned
 	return slices.Equal(plan(o, now).division.Targets, p.division.Targets), nil
 }
 
-// labelRetry is how soon a label write is retried after a conflict. By then the cache should show the pod's new version.
-const labelRetry = time.Second
+// podRetry is how soon a write to a pod is retried after a conflict. By then the cache should show the pod's new version.
+const podRetry = time.Second
 
 // reserve labels the pods that are newly reserved, and removes the label from those that are no longer reserved. A label is written only to
 // the version of the pod that the plan is about.
@@ -251,7 +262,7 @@ func (r *Reconciler) reserve(ctx context.Context, p planned, a *applied) error {
 			for _, pod := range l.pods {
 				switch err := r.label(ctx, pod, l.value); {
 				case isExpected(err):
-					a.late, a.retry = true, labelRetry
+					a.late, a.retry = true, podRetry
 				case err != nil:
 					return fmt.Errorf("label pod %s: %w", pod.Name, err)
 				}

@@ -25,6 +25,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/control"
 	"github.com/flotilla-io/flotilla/pkg/control/expect"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // reconciler returns a Reconciler with a fake client that has some objects, checks preconditions of deletions and answers creations with fail.
@@ -54,6 +55,9 @@ func reconciler(t *testing.T, fail func(client.Object) error, known ...client.Ob
 			preconditions := (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions
 			if preconditions != nil && preconditions.UID != nil && *preconditions.UID != live.GetUID() {
 				return apierrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("another UID"))
+			}
+			if preconditions != nil && preconditions.ResourceVersion != nil && *preconditions.ResourceVersion != live.GetResourceVersion() {
+				return apierrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("another version"))
 			}
 			return c.Delete(ctx, o)
 		},
@@ -176,5 +180,30 @@ func TestApplyDeletesOnlyTheVeryObject(t *testing.T) {
 	r.remove(t.Context(), o, plan(o, now), &d)
 	require.NoError(t, d.err())
 	err := r.Live.Get(t.Context(), client.ObjectKeyFromObject(gone), &appsv1beta1.CloneSet{})
+	require.True(t, apierrors.IsNotFound(err), "%v", err)
+}
+
+func TestAStuckPodThatHasChangedIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	r, _ := reconciler(t, func(client.Object) error { return nil }, testkit.Pod("web-a-1").Obj(), testkit.Pod("web-a-2").Obj())
+	read := func(name string) (*corev1.Pod, error) {
+		pod := testkit.Pod(name).Obj()
+		return pod, r.Live.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
+	}
+	recovered, err := read("web-a-1")
+	require.NoError(t, err)
+	broken, err := read("web-a-2")
+	require.NoError(t, err)
+	p := planned{stuck: []*corev1.Pod{recovered.DeepCopy(), broken}}
+	recovered.Status.Phase = corev1.PodRunning
+	require.NoError(t, r.Client.Update(t.Context(), recovered))
+
+	a := applied{}
+	require.NoError(t, r.deleteStuck(t.Context(), p, &a))
+	require.Equal(t, []string{"web-a-2"}, a.unstuck)
+	require.Equal(t, podRetry, a.retry, "this controller does not watch the pods")
+	_, err = read("web-a-1")
+	require.NoError(t, err)
+	_, err = read("web-a-2")
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 }

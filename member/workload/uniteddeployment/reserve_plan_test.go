@@ -316,7 +316,7 @@ func TestAPodIsReservedInTheVersionThatWaits(t *testing.T) {
 	var a applied
 	require.NoError(t, r.reserve(t.Context(), p, &a))
 	require.True(t, a.late)
-	require.Equal(t, labelRetry, a.retry)
+	require.Equal(t, podRetry, a.retry)
 	require.Empty(t, label())
 
 	waiting.ResourceVersion = live.ResourceVersion

@@ -88,7 +88,7 @@ type recorder struct {
 type series struct {
 	uid             types.UID
 	namespace, name string
-	kind            string
+	eventType       string
 	reason, action  string
 }
 

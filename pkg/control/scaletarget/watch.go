@@ -127,7 +127,7 @@ func (w *Watcher) syncWatches(ctx context.Context) bool {
 	}
 	complete := true
 	for _, kind := range kinds {
-		if w.kinds[kind].informer != nil || newTyped(kind.GroupKind()) != nil {
+		if newTyped(kind.GroupKind()) != nil {
 			continue
 		}
 		if err := w.startWatch(ctx, kind); err != nil {
@@ -158,10 +158,15 @@ func (w *Watcher) stopWatch(ctx context.Context, kind schema.GroupVersionKind, e
 	return w.Cache.RemoveInformer(ctx, Empty(kind))
 }
 
+// startWatch starts a watch that doesn't run yet. Another Watcher may have ended it, if the kind left the lists for a moment.
 func (w *Watcher) startWatch(ctx context.Context, kind schema.GroupVersionKind) error {
 	informer, err := w.Cache.GetInformer(ctx, Empty(kind), cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", kind, err)
+	}
+	before := w.kinds[kind]
+	if before.informer == informer {
+		return nil
 	}
 	send := func(o any) {
 		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
@@ -188,6 +193,9 @@ func (w *Watcher) startWatch(ctx context.Context, kind schema.GroupVersionKind) 
 		return fmt.Errorf("watch %s: %w", kind, err)
 	}
 	w.update(func() { w.kinds[kind] = watched{informer, handler} })
+	if before.informer != nil { // It has ended, unless the cache makes a new one for each call.
+		_ = before.informer.RemoveEventHandler(before.handler)
+	}
 	return nil
 }
 

@@ -92,6 +92,7 @@ func (k *Keeper) remember(o observed, inForce bool, now time.Time) {
 	}
 	k.seen = bundle
 	switch {
+	case o.incomplete: // Nothing has changed as far as is known. All replicas would become unready at the same time.
 	case k.serving == nil:
 		k.ready = ErrNoCertificate
 	case len(o.absent) > 0:

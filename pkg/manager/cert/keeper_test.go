@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"math/big"
@@ -145,6 +146,41 @@ func TestReadyReturnsWhatIsMissing(t *testing.T) {
 	require.ErrorContains(t, k.Ready(nil), "not in every webhook configuration")
 	k.remember(observed{state: s}, true, noon)
 	require.NoError(t, k.Ready(nil))
+}
+
+// A replica that can't read the configurations has learned nothing about them, and requests still reach it.
+func TestAReplicaStaysReadyWhileTheAPIServerFails(t *testing.T) {
+	t.Parallel()
+	k := keeper(t, func(o *Options) { o.Validating, o.CRDs = nil, nil })
+	hooks := &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "hooks"}, Webhooks: []admissionv1.MutatingWebhook{{Name: "hook"}},
+	}
+	var fails error
+	k.client = interceptor.NewClient(fake.NewClientBuilder().WithObjects(hooks).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, isSecret := o.(*corev1.Secret); !isSecret && fails != nil {
+				return fails
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	fails = errors.New("etcd is away")
+	_, err := k.reconcile(t.Context())
+	require.ErrorContains(t, err, "etcd is away")
+	require.ErrorIs(t, k.Ready(nil), ErrNoCertificate, "nobody can call it yet")
+	fails = nil
+	for range 3 {
+		_, err = k.reconcile(t.Context())
+		require.NoError(t, err)
+	}
+	require.NoError(t, k.Ready(nil))
+	require.NotZero(t, k.since)
+
+	fails = errors.New("etcd is away")
+	_, err = k.reconcile(t.Context())
+	require.ErrorContains(t, err, "etcd is away")
+	require.NoError(t, k.Ready(nil))
+	require.Zero(t, k.since, "a new CA must not be used before the bundle has been seen everywhere")
 }
 
 func TestSinceCountsOneBundleInForce(t *testing.T) {

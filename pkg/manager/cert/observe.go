@@ -25,6 +25,8 @@ type observed struct {
 	targets []client.Object
 	// absent names the missing ones.
 	absent []string
+	// incomplete: some of them, or the Secret, could not be read.
+	incomplete bool
 	// secret is nil if there is none.
 	secret *corev1.Secret
 	state  State
@@ -46,10 +48,12 @@ func (k *Keeper) observe(ctx context.Context) (observed, error) {
 			o.targets = append(o.targets, t)
 		}
 	}
+	o.incomplete = failed != nil
 	secret := &corev1.Secret{}
 	switch err := k.client.Get(ctx, k.options.Secret, secret); {
 	case apierrors.IsNotFound(err):
 	case err != nil:
+		o.incomplete = true
 		return o, errors.Join(failed, fmt.Errorf("read Secret %s: %w", k.options.Secret, err))
 	default:
 		o.secret, o.state = secret, Read(secret.Data)

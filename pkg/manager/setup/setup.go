@@ -29,8 +29,8 @@ import (
 type Kind struct {
 	// Name is the kind in lower case: the name of its controller, of its flag --NAME-workers and in its webhooks' paths.
 	Name string
-	// CRD is the name of its CustomResourceDefinition; empty for what pods ask for themselves. Converts: it has several versions, between which the webhook
-	// server converts.
+	// CRD is the name of its CustomResourceDefinition; empty for a feature that pods request themselves. Converts: the CRD has several versions, and
+	// the webhook server converts between them.
 	CRD      string
 	Converts bool
 	// Types add its types to a scheme, all versions.
@@ -44,12 +44,12 @@ type Kind struct {
 	// Controller adds its controller to a manager, Webhooks its defaulting, validation and conversion; each may be nil.
 	Controller func(context.Context, ctrl.Manager, Options) error
 	Webhooks   func(ctrl.Manager, Options) error
-	// WebhookReads are the objects that its webhooks read from the cache. They are cached from the start, and not from the first
-	// request on: a replica answers for some seconds after its caches have been stopped, when none that is new ever syncs.
+	// WebhookReads are the objects that its webhooks read from the cache. They are cached from the start, not from the first request on: a replica
+	// serves requests for some seconds after its caches have stopped, and a cache that is started then never syncs.
 	WebhookReads []client.Object
-	// Pods are what it does to pods when they are created; may be nil.
+	// Pods returns the steps that change its pods when they are created; may be nil.
 	Pods func(Options) []podwebhook.Step
-	// Guards are what it asks of requests to delete, evict, update and resize pods; may be nil.
+	// Guards returns the guards of requests to delete, evict, update and resize pods; may be nil.
 	Guards func(Options) []podwebhook.Guard
 }
 
@@ -71,14 +71,13 @@ type Options struct {
 	Daemons *nodelease.Tracker
 	// Namespace is the manager's own.
 	Namespace string
-	// PodWebhook are the options of the webhook of pods. Opening tells controllers whether it gets the pods of a namespace;
-	// Setup fills it in.
+	// PodWebhook are the options of the pod webhook. Opening tells controllers whether it receives the pods of a namespace; Setup fills it in.
 	PodWebhook PodWebhook
 	Opening    podwebhook.Opening
-	// Awaiting has controllers that create pods wait for it; Setup fills it in.
+	// Awaiting makes controllers that create pods wait for it; Setup fills it in.
 	Awaiting podwebhook.Awaiting
-	// Admitted has pods sent to the webhook for an object that is about to be stored, as admit.Registration.Admitted says. Kinds with Pods or
-	// Guards have it called; Setup fills it in. It is nil with WebhooksOnly.
+	// Admitted has pods sent to the webhook for an object that is about to be stored. It is the admit.Registration.Admitted of kinds with Pods or
+	// Guards. Setup fills it in; it is nil with WebhooksOnly.
 	Admitted func(ctx context.Context, old, object client.Object) []string
 	// Guards are the guards of all kinds; Setup fills them in.
 	Guards podwebhook.Guards
@@ -90,11 +89,11 @@ type Options struct {
 	Clock clock.WithTicker
 }
 
-// PodWebhook are the options of the webhook of pods.
+// PodWebhook are the options of the pod webhook.
 type PodWebhook struct {
-	// Exempt are namespaces whose pods are never sent to it, beside the manager's own.
+	// Exempt are namespaces whose pods are never sent to it, in addition to the manager's own.
 	Exempt []string
-	// Ignore are the features, as in podwebhook.Step.Feature, without which pods are created rather than not at all.
+	// Ignore are the features (podwebhook.Step.Feature) whose failure doesn't prevent pods from being created.
 	Ignore []string
 }
 
@@ -203,7 +202,7 @@ func (k Kinds) Features() []string {
 	return out
 }
 
-// Steps returns what all kinds do to pods when they are created, in order, without those whose gate is off.
+// Steps returns the steps of all kinds for pods that are created, in order, without those whose gate is off.
 func (k Kinds) Steps(o Options) []podwebhook.Step {
 	var out []podwebhook.Step
 	for _, kind := range k {
@@ -220,8 +219,7 @@ func (k Kinds) Steps(o Options) []podwebhook.Step {
 	return out
 }
 
-// ActiveGuards sets up what all kinds ask of requests that concern pods, without the operations whose gate is off, and without guards
-// that have none left.
+// ActiveGuards sets up the guards of all kinds, without the operations whose gate is off, and without guards that have no operation left.
 func (k Kinds) ActiveGuards(ctx context.Context, mgr ctrl.Manager, o Options) (podwebhook.Guards, error) {
 	var out podwebhook.Guards
 	for _, kind := range k {
@@ -277,9 +275,9 @@ func (k Kinds) Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Served reports whether an object's version is served. With WebhooksOnly the CRDs may still be those of OpenKruise, some of which
-// lack v1beta1, and nothing is asked of the webhooks about such a kind; the chart restarts the manager when it takes the CRDs over.
-// Without WebhooksOnly it is always true: a missing version is an error then. It is also true for nil, a step that pods ask for.
+// Served reports whether an object's version is served. With WebhooksOnly the CRDs may still be those of OpenKruise, some of which lack v1beta1;
+// the webhooks receive no requests for such a kind, and the chart restarts the manager when it takes the CRDs over. Without WebhooksOnly it is
+// always true: then a missing version is an error. It is also true for nil, a step that pods request themselves.
 func (o Options) Served(mgr ctrl.Manager, object client.Object) (bool, error) {
 	if !o.WebhooksOnly || object == nil {
 		return true, nil

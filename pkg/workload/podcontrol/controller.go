@@ -59,7 +59,7 @@ type Controller struct {
 
 	memories sync.Map // *podset.Memory by types.NamespacedName
 	held     waitingObjects
-	// unsent are the objects whose new pods wait until they are sent to the pod webhook.
+	// unsent are the objects whose new pods wait until the API server sends pods to the pod webhook.
 	unsent waitingObjects
 }
 
@@ -72,8 +72,8 @@ func NewController(mgr ctrl.Manager, kind string, o Options) *Controller {
 	return c
 }
 
-// Setup adds to b what all kinds that own pods watch: the object, its pods and revisions, the node daemons and what guards pods. It
-// also sets the queue options and registers the indexes. The caller adds what else the kind watches, and completes b.
+// Setup adds to b what all kinds that own pods watch: the object, its pods and revisions, the node daemons and the objects of guards. It also
+// sets the queue options and registers the indexes. The caller adds whatever else the kind watches, and completes b.
 func (c *Controller) Setup(
 	ctx context.Context, mgr ctrl.Manager, b *ctrl.Builder, kind schema.GroupVersionKind, owner client.Object, o Options,
 ) error {
@@ -115,13 +115,13 @@ func (c *Controller) DaemonNodes(pods []*corev1.Pod) map[string]bool {
 	return nodelease.Nodes(c.Daemons, pods)
 }
 
-// Awaited returns why no pods are created for an object now: they are not sent to the pod webhook yet. The object is reconciled again when
-// that may have changed.
+// Awaited returns why no pods are created for an object yet: the API server doesn't send them to the pod webhook. The object is reconciled again
+// when that may have changed.
 func (c *Controller) Awaited(ctx context.Context, key types.NamespacedName) (podwebhook.Wait, error) {
 	if c.Awaiting == nil {
 		return podwebhook.Wait{}, nil
 	}
-	c.unsent.set(key, true, time.Time{}) // Before the question: a change after it is not missed.
+	c.unsent.set(key, true, time.Time{}) // First, so that a change after the check isn't missed.
 	wait, err := c.Awaiting.Awaited(ctx, key.Namespace)
 	if err != nil {
 		return podwebhook.Wait{}, fmt.Errorf("check whether pods of namespace %s are sent to the pod webhook: %w", key.Namespace, err)
@@ -151,16 +151,16 @@ func (c *Controller) Planned(m metric.Planning, req ctrl.Request, p *podset.Plan
 	Count(m, p)
 }
 
-// Waits sets r.Waits if the steps of an object have been refused since RefusedRecheck or longer. A budget that is recounted after each
-// pod refuses for a moment what it allows then: the status does not tell of that.
+// Waits sets r.Waits if steps of an object have been refused for RefusedRecheck or longer. A budget that is recounted after each pod refuses for
+// a moment what it allows right after; the status doesn't report that.
 func (c *Controller) Waits(key types.NamespacedName, r *Results, now time.Time) {
 	if since, waits := c.held.since(key); waits && now.Sub(since) >= RefusedRecheck {
 		r.Waits = WaitsFor(r.refused)
 	}
 }
 
-// Report counts the refused steps, writes the status, sends the events and returns the result of Reconcile. It sends an event about
-// refused steps when they begin to wait, and not in each reconcile until they wait no more.
+// Report counts the refused steps, writes the status, sends the events and returns the result of Reconcile. It sends an event about refused
+// steps only when they begin to wait, not in each reconcile while they do.
 func (c *Controller) Report(ctx context.Context, m metric.Planning, r *Results, o control.Outcome) (ctrl.Result, error) {
 	refused := r.Holds()
 	CountHolds(m, refused)

@@ -17,7 +17,7 @@
 //	delete   NotFound                                  success
 //	delete   Conflict: resourceVersion or UID changed  skipped
 //	create   AlreadyExists, controlled by the owner    success: an earlier reconcile created it
-//	create   no answer or a 5xx, and it exists         success, if controlled by the owner
+//	create   no response or a 5xx, and it exists       success, if controlled by the owner
 //	create   the namespace is being deleted            skipped
 //	patch    Conflict, NotFound, another UID           skipped: the watch event starts the next reconcile
 //

@@ -36,8 +36,7 @@ type Client interface {
 type Writer struct {
 	// Client sends the writes.
 	Client Client
-	// Live reads from the apiserver. It is used only when a name is in use, and when the answer to a write leaves
-	// open whether it succeeded.
+	// Live reads from the API server. It is used only when a name is taken, and when the response to a write leaves open whether it succeeded.
 	Live client.Reader
 	// Expect records every write.
 	Expect *expect.Store
@@ -45,14 +44,14 @@ type Writer struct {
 	Parallel int
 }
 
-// PodCreate is a pod to create, after the PVCs that it mounts. The pod has a controller reference to its owner, and
-// PVCs have one if they are deleted with it.
+// PodCreate is a pod to create, after the PVCs that it mounts. The pod has a controller reference to its owner; PVCs have one if they are to be
+// deleted with the owner.
 type PodCreate struct {
 	Pod *corev1.Pod
 	// PVCs are the missing PVCs.
 	PVCs []*corev1.PersistentVolumeClaim
-	// Then returns a patch to send as soon as the pod is created; may be nil. It is not sent to a pod that existed already.
-	// If the patch fails, the create is still a success: a later reconcile repeats it.
+	// Then returns a patch to send as soon as the pod is created; may be nil. It is not sent to a pod that already existed. If the patch fails,
+	// the create is still a success, and a later reconcile repeats the patch.
 	Then func(created *corev1.Pod) (podpatch.Patch, error)
 }
 
@@ -63,8 +62,8 @@ type Patch struct {
 	Object client.Object
 	// Ask is called before the first patch of an object is sent, and may refuse it; may be nil.
 	Ask func(context.Context) error
-	// Invalid is told that the apiserver finds the object invalid with the patch; the patch is skipped then. Nil: that is an error. It
-	// may be called concurrently.
+	// Invalid is called if the API server rejects the object with the patch as invalid; the patch is then skipped. If nil, that is an error. It may
+	// be called concurrently.
 	Invalid func(error)
 	// Then is sent to the same object if this patch succeeds; nil if it is the last. Its Object is not read.
 	Then *Patch
@@ -78,13 +77,13 @@ type Result struct {
 	Skipped int
 	// Refused are the messages of writes that a disruption budget or an admission webhook refuses temporarily. They don't stop others.
 	Refused []string
-	// Taken are the names that objects of other owners have, so that another attempt needs other names.
+	// Taken are the names that objects of other owners have; another attempt needs other names.
 	Taken []string
-	// Err holds the errors, nil if there was none; with more than five it shows five and counts the rest.
+	// Err joins the errors; nil if there were none. Its message has the first five and the number of the others.
 	Err error
 }
 
-// Unused returns the names that are neither created nor taken; names are all that were to be created.
+// Unused returns those of names that are neither created nor taken; names are all names that were to be created.
 func (r Result) Unused(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(r.Done, n) || slices.Contains(r.Taken, n) })
 }
@@ -157,8 +156,8 @@ func (w *Writer) applyThen(ctx context.Context, owner types.UID, created *corev1
 	}
 }
 
-// Delete deletes objects of owner by UID, so that another object of the same name is left alone. A pod that has
-// changed since it was observed is skipped: after a failover, with a stale cache, it may be one that should stay.
+// Delete deletes objects of owner by UID, so that another object of the same name is left alone. A pod that has changed since it was observed is
+// skipped: after a failover, with a stale cache, it may be one that should stay.
 func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.Object) Result {
 	return w.each(ctx, len(objects), w.parallel(), func(ctx context.Context, i int) (string, error) {
 		o := objects[i]
@@ -192,8 +191,8 @@ func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.O
 	})
 }
 
-// Patch changes objects of owner. The input is not changed. An object is done when all of its patches have succeeded. The answers are
-// asked for as metadata: of a pod that is several times less to encode and to decode, and no more is used.
+// Patch changes objects of owner. The input is not changed. An object is done when all of its patches have succeeded. The responses are requested
+// as metadata: for a pod, that is several times less to encode and decode, and nothing else is used.
 func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Result {
 	return w.each(ctx, len(patches), w.parallel(), func(ctx context.Context, i int) (string, error) {
 		o := patches[i].Object
@@ -226,7 +225,7 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 	})
 }
 
-// metadataOf returns what identifies an object, for a request that is answered with metadata.
+// metadataOf returns what identifies an object, for a request whose response is metadata.
 func (w *Writer) metadataOf(o client.Object) (*metav1.PartialObjectMetadata, error) {
 	kind, err := w.Client.GroupVersionKindFor(o)
 	if err != nil {
@@ -239,9 +238,8 @@ func (w *Writer) metadataOf(o client.Object) (*metav1.PartialObjectMetadata, err
 	return object, nil
 }
 
-// expectPatched expects the apiserver's version of o if it is no longer the one that was patched: a patch whose
-// answer was lost may have taken a pod out of service. It is unknown who has changed it, so the patch is an error all
-// the same.
+// expectPatched expects the API server's version of o if it is no longer the one that was patched: a patch whose response was lost may have taken
+// a pod out of service. It is unknown who changed it, so the patch is an error nevertheless.
 func (w *Writer) expectPatched(ctx context.Context, owner types.UID, o client.Object, version string, err error) error {
 	current, getErr := w.lookUp(ctx, o)
 	if getErr != nil {
@@ -254,10 +252,10 @@ func (w *Writer) expectPatched(ctx context.Context, owner types.UID, o client.Ob
 	return err
 }
 
-// lookUp returns o from the apiserver; nil if it is gone, also if another object has its name.
+// lookUp returns o from the API server; nil if it is gone, even if another object has its name.
 func (w *Writer) lookUp(ctx context.Context, o client.Object) (client.Object, error) {
 	current := o.DeepCopyObject().(client.Object)
-	current.SetDeletionTimestamp(nil) // Decoding keeps fields that the answer lacks.
+	current.SetDeletionTimestamp(nil) // Decoding keeps fields that the response lacks.
 	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(o), current); {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -269,8 +267,8 @@ func (w *Writer) lookUp(ctx context.Context, o client.Object) (client.Object, er
 	return current, nil
 }
 
-// Adopt makes owner the controller of orphans. It first asks the apiserver whether the owner still exists and is not
-// terminating: otherwise its orphans would be garbage collected with it.
+// Adopt makes owner the controller of orphans. It first asks the API server whether the owner still exists and is not terminating: otherwise the
+// orphans would be garbage collected with it.
 func (w *Writer) Adopt(ctx context.Context, owner client.Object, kind schema.GroupVersionKind, objects []client.Object) Result {
 	if len(objects) == 0 {
 		return Result{}
@@ -299,15 +297,14 @@ func (w *Writer) Adopt(ctx context.Context, owner client.Object, kind schema.Gro
 	})
 }
 
-// ambiguous reports whether an answer leaves open whether the write succeeded: there was none, or a server error. To
-// create again under another name could make one object too many, and to plan from a cache that does not show a
-// delete yet could delete one pod too many.
+// ambiguous reports whether the response leaves open whether the write succeeded: there was none, or it is a server error. Creating again under
+// another name could make one object too many, and planning from a cache that doesn't show a delete yet could delete one pod too many.
 func ambiguous(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
 }
 
-// patch sends one patch to o, and decodes the answer into o.
+// patch sends one patch to o, and decodes the response into o.
 func (w *Writer) patch(ctx context.Context, o client.Object, p podpatch.Patch) error {
 	var err error
 	if p.Subresource == "" {
@@ -324,8 +321,7 @@ func (w *Writer) patch(ctx context.Context, o client.Object, p podpatch.Patch) e
 	return nil
 }
 
-// noEndpoint reports whether an apiserver has no such subresource, rather than no such object: only an answer about
-// an object names it.
+// noEndpoint reports whether the API server has no such subresource, rather than no such object: only a response about an object names it.
 func noEndpoint(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -65,8 +65,8 @@ func JobPodSpec(pod *corev1.PodSpec, kind string, path *field.Path) field.ErrorL
 	return nil
 }
 
-// IntOrPercent resolves a number or a percentage of `of` pods, rounded up, and validates it: most is the largest allowed percentage, 0 means
-// that percentages are not allowed. Nil is 0.
+// IntOrPercent resolves a number or a percentage of total pods, rounded up, and validates it: most is the largest allowed percentage; 0 means no
+// limit. Nil is 0.
 func IntOrPercent(v *intstr.IntOrString, total, most int, at *field.Path) (int, field.ErrorList) {
 	n, err := rollout.Resolve(v, total, rollout.Up)
 	if err != nil {
