@@ -46,7 +46,7 @@ func observedOf(tb testing.TB, set *testkit.DaemonSetBuilder, nodes ...*corev1.N
 }
 
 // on adds pods on nodes. "n1" is a serving pod at the update revision, "n1 old" one at the previous revision. Further words change it:
-// unready, terminating, ended, pending, newer (created later), held (by a hook of the label hold).
+// unready, terminating, ended, pending, newer (created later), held (by a hook of the label hold), gated (its readiness gate is False).
 func (o observed) on(lines ...string) observed {
 	for i, line := range lines {
 		words := strings.Fields(line)
@@ -74,6 +74,8 @@ func (o observed) on(lines ...string) observed {
 				b.Created(start.Add(time.Minute))
 			case "held":
 				b.Label("hold", "yes")
+			case "gated":
+				b.Gate(false, start)
 			}
 		}
 		pod := b.Obj()
@@ -256,6 +258,11 @@ func TestPlan(t *testing.T) {
 			name: "a burst limits creations, deletions and updates separately", set: web().InPlace().Budget("0", "100%", "0").Spec(burst("1")), nodes: nodes(6),
 			pods: []string{"n1 old", "n2 old", "n8 pending", "n9 pending"},
 			want: []string{"Create n3 Missing", "Delete p2 ScaleIn", "MarkUnready p1 InPlace", "hold Burst 5"},
+		},
+		{
+			name: "a burst doesn't limit how many pods go back into service", set: web().InPlace().Budget("0", "100%", "0").Spec(burst("1")), nodes: nodes(5),
+			pods: []string{"n1 gated", "n2 gated", "n3 gated"},
+			want: []string{"Create n4 Missing", "MarkReady p0 Restored", "MarkReady p1 Restored", "MarkReady p2 Restored", "hold Burst 1"},
 		},
 		{name: "a burst in percent rounds down", set: web().Spec(burst("50%")), nodes: nodes(3), want: []string{"Create n1 Missing", "hold Burst 2"}},
 		{name: "a burst in percent is at least one pod", set: web().Spec(burst("10%")), nodes: nodes(2), want: []string{"Create n1 Missing", "hold Burst 1"}},
