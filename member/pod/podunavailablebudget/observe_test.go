@@ -224,6 +224,7 @@ func TestAGrantWhoseTimeIsOverIsReadFromTheApiserver(t *testing.T) {
 			t.Parallel()
 			b := budget(0, grantedAgo("web-1", tc.since))
 			r := reconciler(indexed(t, nil, b, pod("web-0"), pod("web-1")), indexed(t, nil, tc.live...), nil)
+			r.begun.Change(b, func(begun *bool) { *begun = true })
 			o, err := r.observe(t.Context(), client.ObjectKeyFromObject(b), noon)
 			require.NoError(t, err)
 			require.Len(t, o.pods, tc.pods)
@@ -256,12 +257,42 @@ func TestAPodWhoseGrantIsForgottenIsNotCountedByACacheThatIsBehind(t *testing.T)
 			}
 			c := indexed(t, nil, append(withUIDs(pod("web-0"), pod("web-1")), b)...)
 			r := reconciler(c, apiserver, nil)
+			r.begun.Change(b, func(begun *bool) { *begun = true })
 			for range 3 {
 				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
 				require.NoError(t, err)
 				require.Empty(t, getBudget(t, c).Status.DisruptedPods)
 				require.Equal(t, int32(1), getBudget(t, c).Status.CurrentAvailable)
 			}
+		})
+	}
+}
+
+// A previous leader has seen that pods are being deleted, and has dropped their grants. The cache of the new leader is behind.
+func TestANewLeaderWaitsUntilItsCacheShowsDeletions(t *testing.T) {
+	t.Parallel()
+	deleting := pod("web-1", func(p *corev1.Pod) { p.Finalizers, p.DeletionTimestamp = []string{"x/y"}, new(metav1.NewTime(noon)) })
+	for name, live := range map[string][]client.Object{"gone": {pod("web-0")}, "being deleted": {pod("web-0"), deleting}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withUIDs := func(pods ...client.Object) []client.Object {
+				for _, p := range pods {
+					p.SetUID(types.UID("uid-" + p.GetName()))
+				}
+				return pods
+			}
+			b := budget(0)
+			b.UID = "uid-web"
+			c := indexed(t, nil, append(withUIDs(pod("web-0"), pod("web-1")), b)...)
+			r := reconciler(c, indexed(t, nil, withUIDs(live...)...), nil)
+			before := getBudget(t, c).Status
+			_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+			require.NoError(t, err)
+			require.Equal(t, before, getBudget(t, c).Status, "nothing is counted")
+			require.NoError(t, c.Delete(t.Context(), pod("web-1")))
+			_, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+			require.NoError(t, err)
+			require.Equal(t, int32(1), getBudget(t, c).Status.CurrentAvailable)
 		})
 	}
 }
