@@ -103,7 +103,7 @@ func (d *decider) countsAsAvailable(p *podState) bool { return d.counts(p, (*pod
 // countsAsServing reports whether deleting the pod would lower the number of pods that serve.
 func (d *decider) countsAsServing(p *podState) bool { return d.counts(p, (*podState).isServing) }
 
-// counts reports whether is(p) holds and, with slots, whether p is the only such pod in a wanted slot.
+// counts reports whether p meets the condition and, with slots, whether p is the only such pod in a wanted slot.
 func (d *decider) counts(p *podState, meets func(*podState) bool) bool {
 	if !meets(p) || d.slots == nil {
 		return meets(p)
@@ -134,7 +134,7 @@ func (d *decider) podsToUpdateInSlots(old, updated []*podState) updateSet {
 	return t
 }
 
-// deleteSurplus deletes pods in unwanted slots, and one of two pods in a slot unless the second one is a surge.
+// deleteSurplus deletes pods in unwanted slots, and all pods in a slot but the best one, except for a surge.
 func (d *decider) deleteSurplus() {
 	var surplus []*podState
 	for _, p := range slices.Concat(d.old, d.updated) {
