@@ -281,22 +281,28 @@ func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool
 	return r.readNodes(ctx, o)
 }
 
-// kindsBetween returns the kinds that an object of a kind may control on the way to the target's pods.
+// kindsBetween returns the kinds that an object of a kind may control on the way to the target's pods, each in one version. Listing a kind twice
+// would count its pods twice.
 func kindsBetween(kind, target schema.GroupVersionKind, listed []scaletarget.Listed) []schema.GroupVersionKind {
-	var out []schema.GroupVersionKind
 	if g := kind.GroupKind(); g == deployment() {
 		return []schema.GroupVersionKind{replicaSets()}
 	} else if builtIn(g) {
 		return nil
 	}
+	out := []schema.GroupVersionKind{replicaSets()}
 	for _, l := range listed {
-		if l.Kind.GroupKind() == target.GroupKind() {
-			out = append(out, slices.DeleteFunc(slices.Clone(l.Between), func(k schema.GroupVersionKind) bool {
-				return k.GroupKind() == kind.GroupKind() || k.GroupKind() == replicaSet() || k.Kind == "Pod"
-			})...)
+		if l.Kind.GroupKind() != target.GroupKind() {
+			continue
+		}
+		for _, between := range l.Between {
+			g := between.GroupKind()
+			known := slices.ContainsFunc(out, func(k schema.GroupVersionKind) bool { return k.GroupKind() == g })
+			if !known && g != kind.GroupKind() && g.Kind != "Pod" {
+				out = append(out, between)
+			}
 		}
 	}
-	return append(out, replicaSets())
+	return out
 }
 
 // childrenOf lists the metadata of the objects of a kind that owner controls. scan means that the reader has no index for them.

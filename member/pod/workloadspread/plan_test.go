@@ -484,6 +484,21 @@ func TestReconcile(t *testing.T) {
 	})
 }
 
+func TestAKindBetweenIsListedOnce(t *testing.T) {
+	t.Parallel()
+	pool := func(version string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "game.kruise.io", Version: version, Kind: "Pool"}
+	}
+	set := schema.GroupVersionKind{Group: "game.kruise.io", Version: "v1", Kind: "GameServerSet"}
+	old := set
+	old.Version = "v1alpha1"
+	listed := []scaletarget.Listed{
+		{Kind: old, Between: []schema.GroupVersionKind{pool("v1alpha1"), corev1.SchemeGroupVersion.WithKind("Pod")}},
+		{Kind: set, Between: []schema.GroupVersionKind{pool("v1"), pool("v1"), replicaSets(), set}},
+	}
+	require.Equal(t, []schema.GroupVersionKind{replicaSets(), pool("v1alpha1")}, kindsBetween(set, set, listed))
+}
+
 func TestTotal(t *testing.T) {
 	t.Parallel()
 	job := jobOf(5)
