@@ -348,7 +348,7 @@ func (r *Reconciler) expectedPods(
 		}
 		return 0, fmt.Errorf("%s %s has no scale subresource: protect its pods by a selector, or set spec.protectTotalReplicas", kind.Kind, target.GetName())
 	}
-	byWorkload, total := map[types.UID]int32{}, int32(0)
+	byWorkload, total := map[types.UID]int32{}, int64(0)
 	at := map[types.UID]scaletarget.Ref{}
 	for _, pod := range pods {
 		top, err := r.topWorkload(ctx, pod)
@@ -368,7 +368,7 @@ func (r *Reconciler) expectedPods(
 			return 0, err
 		}
 		if leavesWithPods(w) {
-			total += n
+			total += int64(n)
 			continue
 		}
 		wants, known, err := r.wantedReplicas(ctx, w, at[uid].Kind)
@@ -378,9 +378,9 @@ func (r *Reconciler) expectedPods(
 		if !known {
 			wants = n
 		}
-		total += wants
+		total += int64(wants)
 	}
-	return total, nil
+	return int32(min(total, math.MaxInt32)), nil
 }
 
 // topWorkload returns the workload whose replicas include a pod: the pod's controller, or the Deployment that controls its ReplicaSet. A node,

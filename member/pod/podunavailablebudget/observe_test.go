@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -90,6 +91,9 @@ func TestPodsAndTheirTotal(t *testing.T) {
 	clones := objectOf(&appsv1beta1.CloneSet{Spec: appsv1beta1.CloneSetSpec{Replicas: new(int32(3))}}, "clones", unitedDeployment, "fleet")
 	uncounted := clones.DeepCopy()
 	uncounted.Annotations = map[string]string{keys.DisableFetchReplicas: "true"}
+	huge, hugeToo := clones.DeepCopy(), clones.DeepCopy()
+	huge.Spec.Replicas, hugeToo.Spec.Replicas = new(int32(math.MaxInt32)), new(int32(math.MaxInt32))
+	hugeToo.Name, hugeToo.UID = "clones2", "uid-clones2"
 	fleet := objectOf(&appsv1beta1.UnitedDeployment{}, "fleet", none, "")
 	daemons := objectOf(&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 4}}, "agent", none, "")
 	advancedDaemons := objectOf(&appsv1beta1.DaemonSet{Status: appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 5}}, "agent2", none, "")
@@ -139,6 +143,10 @@ func TestPodsAndTheirTotal(t *testing.T) {
 				{pod("orphan", controlledBy(cloneSet, "gone")), pod("static", controlledBy(node, "node-1")), objectOf(&corev1.Node{}, "node-1", none, "")},
 			},
 			pods: 11, expected: 7 + 3 + 3 + 2 + 1 + 1 + 1, watched: []string{"ReplicationController"},
+		},
+		{
+			name: "a selector of pods of workloads that want too many", budget: budget(0), objects: [][]client.Object{{huge, hugeToo}, two(own(cloneSet, "clones")), two(own(cloneSet, "clones2"))},
+			pods: 4, expected: math.MaxInt32,
 		},
 		{
 			name: "inactive pods don't count, an ignored one does", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
