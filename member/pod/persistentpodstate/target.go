@@ -1,6 +1,7 @@
 package persistentpodstate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -55,13 +56,7 @@ func statesWithTarget(ctx context.Context, r client.Reader, ref scaletarget.Ref)
 
 // compareAge sorts the oldest first. Only the oldest counts: admission rejects a second one, but two may be created at the same time.
 func compareAge(a, b *appsv1beta1.PersistentPodState) int {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
-	}
-	if a.Name < b.Name {
-		return -1
-	}
-	return 1
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // builtIn reports whether a kind may be a target without being whitelisted.

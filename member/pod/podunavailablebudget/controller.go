@@ -55,6 +55,9 @@ type Reconciler struct {
 
 	// Watch starts a watch on a kind that the cache doesn't have; its events enqueue the budgets of its objects. It may be called repeatedly.
 	Watch func(schema.GroupVersionKind)
+
+	// begun is true for budgets that this process has begun to count; see expectDeletions.
+	begun control.Memory[bool]
 }
 
 // Setup adds the controller to mgr.

@@ -144,12 +144,12 @@ func protectsNotReady(b *policyv1beta1.PodUnavailableBudget, r podwebhook.Reques
 func removesPod(o podwebhook.Operation) bool { return o == podwebhook.Delete || o == podwebhook.Evict }
 
 // hasGrant reports whether the pod of a request already has a grant. lasts reports whether that grant is kept until this request has taken
-// effect as well. If not, the grant has to be recorded again, which takes no further unit. Grants that may belong to an earlier pod with the
-// same name don't count.
+// effect as well. If not, the grant has to be recorded again, which takes no further unit. Grants for an earlier pod with the same name don't
+// count.
 func hasGrant(s *policyv1beta1.PodUnavailableBudgetStatus, r podwebhook.Request, now time.Time) (granted, lasts bool) {
 	check := func(grants map[string]metav1.Time, lifetime time.Duration) (granted, lasts bool) {
 		at, ok := grants[r.Old.Name]
-		if !ok || !r.Old.CreationTimestamp.Before(&at) {
+		if !ok || at.Before(&r.Old.CreationTimestamp) {
 			return false, false
 		}
 		return true, now.Before(at.Add(lifetime / 2))
@@ -162,7 +162,7 @@ func hasGrant(s *policyv1beta1.PodUnavailableBudgetStatus, r podwebhook.Request,
 	return disrupted || unavailable, unavailable && lasts && !removesPod(r.Operation)
 }
 
-// recordGrant records a grant.
+// recordGrant records a grant in the status.
 func recordGrant(s *policyv1beta1.PodUnavailableBudgetStatus, r podwebhook.Request, now time.Time) {
 	grants := &s.UnavailablePods
 	if removesPod(r.Operation) {
@@ -171,5 +171,16 @@ func recordGrant(s *policyv1beta1.PodUnavailableBudgetStatus, r podwebhook.Reque
 	if *grants == nil {
 		*grants = map[string]metav1.Time{}
 	}
-	(*grants)[r.Old.Name] = metav1.NewTime(now.UTC().Truncate(time.Second))
+	(*grants)[r.Old.Name] = grantTime(now, r.Old)
+}
+
+// grantTime returns the time to record for a grant, in whole seconds like the times of pods. It is not before the pod's creation, even if the
+// clock of this replica is behind that of the apiserver: otherwise the grant would seem to be for an earlier pod with the same name. pod is
+// nil if unknown.
+func grantTime(now time.Time, pod *corev1.Pod) metav1.Time {
+	at := now.UTC().Truncate(time.Second)
+	if pod != nil && at.Before(pod.CreationTimestamp.Time) {
+		return pod.CreationTimestamp
+	}
+	return metav1.NewTime(at)
 }

@@ -176,3 +176,22 @@ func TestJudge(t *testing.T) {
 		})
 	}
 }
+
+// The clock of a replica is five seconds behind, and the pod is two seconds old.
+func TestAGrantByAClockThatIsBehindIsForThisPod(t *testing.T) {
+	t.Parallel()
+	young := pod("web-0", func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-2 * time.Second)) })
+	for operation, grants := range map[podwebhook.Operation]func(*policyv1beta1.PodUnavailableBudgetStatus) map[string]metav1.Time{
+		podwebhook.Delete: func(s *policyv1beta1.PodUnavailableBudgetStatus) map[string]metav1.Time { return s.DisruptedPods },
+		podwebhook.Update: func(s *policyv1beta1.PodUnavailableBudgetStatus) map[string]metav1.Time { return s.UnavailablePods },
+	} {
+		b := budget(1)
+		r := podwebhook.Request{Operation: operation, Old: young}
+		require.True(t, judge(b, r, noon.Add(-5*time.Second)).took)
+		require.Nil(t, judge(b, r, noon).refusal, "a repeated request needs no second unit")
+		p := plan(observed{budget: b, pods: pods(4, young), granted: map[string]*corev1.Pod{"web-0": young}, expected: 4}, noon)
+		require.Equal(t, int32(3), p.current, "the pod doesn't count as available")
+		b.Status.DisruptedPods, b.Status.UnavailablePods = p.disrupted, p.unavailable
+		require.Contains(t, grants(&b.Status), "web-0")
+	}
+}

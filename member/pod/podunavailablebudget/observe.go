@@ -2,6 +2,7 @@ package podunavailablebudget
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -22,6 +23,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/control/expect"
 	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 	"github.com/flotilla-io/flotilla/pkg/pod/inplace"
@@ -65,6 +67,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, now 
 		}
 	}
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.budget, children, shown); err != nil {
+		if errors.Is(err, expect.ErrGone) {
+			r.begun.Forget(key)
+		}
 		return o, fmt.Errorf("read PodUnavailableBudget: %w", err)
 	}
 	// Once the grant is gone, the next reconcile would count what the cache shows, which may be behind.
@@ -102,6 +107,11 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 		}
 		o.counts = first == nil || first.UID == o.budget.UID
 	}
+	if !live {
+		if err := r.expectDeletions(ctx, o); err != nil {
+			return err
+		}
+	}
 	if err := r.readGranted(ctx, from, o, now); err != nil {
 		return err
 	}
@@ -110,6 +120,32 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 	if o.budget.Spec.ProtectTotalReplicas == nil && !o.ends {
 		o.expected, o.fault = r.expectedPods(ctx, target, ref.Kind, o.pods)
 	}
+	return nil
+}
+
+// expectDeletions makes the first reconcile of a budget in this process wait until the cache shows which pods are being deleted. A previous
+// leader may have seen that and dropped their grants, so a cache that is behind would let them count as available.
+func (r *Reconciler) expectDeletions(ctx context.Context, o *observed) error {
+	if r.begun.Get(o.budget) {
+		return nil
+	}
+	if len(o.pods) > 0 {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		if err := r.Live.List(ctx, list, client.InNamespace(o.budget.Namespace)); err != nil {
+			return fmt.Errorf("list pods: %w", err)
+		}
+		stays := make(map[types.UID]bool, len(list.Items))
+		for i := range list.Items {
+			stays[list.Items[i].UID] = list.Items[i].DeletionTimestamp == nil
+		}
+		for _, pod := range o.pods {
+			if !stays[pod.UID] {
+				r.Expect.Deleted(o.budget.UID, pod)
+			}
+		}
+	}
+	r.begun.Change(o.budget, func(begun *bool) { *begun = true })
 	return nil
 }
 
@@ -312,7 +348,7 @@ func (r *Reconciler) expectedPods(
 		}
 		return 0, fmt.Errorf("%s %s has no scale subresource: protect its pods by a selector, or set spec.protectTotalReplicas", kind.Kind, target.GetName())
 	}
-	byWorkload, total := map[types.UID]int32{}, int32(0)
+	byWorkload, total := map[types.UID]int32{}, int64(0)
 	at := map[types.UID]scaletarget.Ref{}
 	for _, pod := range pods {
 		top, err := r.topWorkload(ctx, pod)
@@ -332,7 +368,7 @@ func (r *Reconciler) expectedPods(
 			return 0, err
 		}
 		if leavesWithPods(w) {
-			total += n
+			total += int64(n)
 			continue
 		}
 		wants, known, err := r.wantedReplicas(ctx, w, at[uid].Kind)
@@ -342,9 +378,9 @@ func (r *Reconciler) expectedPods(
 		if !known {
 			wants = n
 		}
-		total += wants
+		total += int64(wants)
 	}
-	return total, nil
+	return int32(min(total, math.MaxInt32)), nil
 }
 
 // topWorkload returns the workload whose replicas include a pod: the pod's controller, or the Deployment that controls its ReplicaSet. A node,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -90,6 +91,9 @@ func TestPodsAndTheirTotal(t *testing.T) {
 	clones := objectOf(&appsv1beta1.CloneSet{Spec: appsv1beta1.CloneSetSpec{Replicas: new(int32(3))}}, "clones", unitedDeployment, "fleet")
 	uncounted := clones.DeepCopy()
 	uncounted.Annotations = map[string]string{keys.DisableFetchReplicas: "true"}
+	huge, hugeToo := clones.DeepCopy(), clones.DeepCopy()
+	huge.Spec.Replicas, hugeToo.Spec.Replicas = new(int32(math.MaxInt32)), new(int32(math.MaxInt32))
+	hugeToo.Name, hugeToo.UID = "clones2", "uid-clones2"
 	fleet := objectOf(&appsv1beta1.UnitedDeployment{}, "fleet", none, "")
 	daemons := objectOf(&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 4}}, "agent", none, "")
 	advancedDaemons := objectOf(&appsv1beta1.DaemonSet{Status: appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 5}}, "agent2", none, "")
@@ -139,6 +143,10 @@ func TestPodsAndTheirTotal(t *testing.T) {
 				{pod("orphan", controlledBy(cloneSet, "gone")), pod("static", controlledBy(node, "node-1")), objectOf(&corev1.Node{}, "node-1", none, "")},
 			},
 			pods: 11, expected: 7 + 3 + 3 + 2 + 1 + 1 + 1, watched: []string{"ReplicationController"},
+		},
+		{
+			name: "a selector of pods of workloads that want too many", budget: budget(0), objects: [][]client.Object{{huge, hugeToo}, two(own(cloneSet, "clones")), two(own(cloneSet, "clones2"))},
+			pods: 4, expected: math.MaxInt32,
 		},
 		{
 			name: "inactive pods don't count, an ignored one does", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
@@ -224,6 +232,7 @@ func TestAGrantWhoseTimeIsOverIsReadFromTheApiserver(t *testing.T) {
 			t.Parallel()
 			b := budget(0, grantedAgo("web-1", tc.since))
 			r := reconciler(indexed(t, nil, b, pod("web-0"), pod("web-1")), indexed(t, nil, tc.live...), nil)
+			r.begun.Change(b, func(begun *bool) { *begun = true })
 			o, err := r.observe(t.Context(), client.ObjectKeyFromObject(b), noon)
 			require.NoError(t, err)
 			require.Len(t, o.pods, tc.pods)
@@ -256,12 +265,42 @@ func TestAPodWhoseGrantIsForgottenIsNotCountedByACacheThatIsBehind(t *testing.T)
 			}
 			c := indexed(t, nil, append(withUIDs(pod("web-0"), pod("web-1")), b)...)
 			r := reconciler(c, apiserver, nil)
+			r.begun.Change(b, func(begun *bool) { *begun = true })
 			for range 3 {
 				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
 				require.NoError(t, err)
 				require.Empty(t, getBudget(t, c).Status.DisruptedPods)
 				require.Equal(t, int32(1), getBudget(t, c).Status.CurrentAvailable)
 			}
+		})
+	}
+}
+
+// A previous leader has seen that pods are being deleted, and has dropped their grants. The cache of the new leader is behind.
+func TestANewLeaderWaitsUntilItsCacheShowsDeletions(t *testing.T) {
+	t.Parallel()
+	deleting := pod("web-1", func(p *corev1.Pod) { p.Finalizers, p.DeletionTimestamp = []string{"x/y"}, new(metav1.NewTime(noon)) })
+	for name, live := range map[string][]client.Object{"gone": {pod("web-0")}, "being deleted": {pod("web-0"), deleting}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withUIDs := func(pods ...client.Object) []client.Object {
+				for _, p := range pods {
+					p.SetUID(types.UID("uid-" + p.GetName()))
+				}
+				return pods
+			}
+			b := budget(0)
+			b.UID = "uid-web"
+			c := indexed(t, nil, append(withUIDs(pod("web-0"), pod("web-1")), b)...)
+			r := reconciler(c, indexed(t, nil, withUIDs(live...)...), nil)
+			before := getBudget(t, c).Status
+			_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+			require.NoError(t, err)
+			require.Equal(t, before, getBudget(t, c).Status, "nothing is counted")
+			require.NoError(t, c.Delete(t.Context(), pod("web-1")))
+			_, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+			require.NoError(t, err)
+			require.Equal(t, int32(1), getBudget(t, c).Status.CurrentAvailable)
 		})
 	}
 }

@@ -37,7 +37,9 @@ func plan(o observed, now time.Time) planned {
 	s := &o.budget.Status
 	p := planned{total: o.expected, fault: o.fault}
 	p.disrupted = p.pendingGrants(s.DisruptedPods, o, now, deletionTime, func(pod *corev1.Pod, _ time.Time) (bool, time.Time) {
-		p.notDeleted = append(p.notDeleted, pod.Name)
+		if pod.DeletionTimestamp == nil {
+			p.notDeleted = append(p.notDeleted, pod.Name)
+		}
 		return false, time.Time{}
 	})
 	p.unavailable = p.pendingGrants(s.UnavailablePods, o, now, updateTime, func(pod *corev1.Pod, at time.Time) (bool, time.Time) {
@@ -91,21 +93,21 @@ func desiredAvailable(s *policyv1beta1.PodUnavailableBudgetSpec, total int32) in
 }
 
 // pendingGrants returns the grants that are still in flight. A grant is over when the pod with the same UID is being deleted, or when it
-// expires: then the apiserver has shown the state of the pod. expired is called for an expired grant whose pod exists and is not being
-// deleted. It returns whether to keep the grant, and until when.
+// expires: then the apiserver has shown the state of the pod. expired is called for an expired grant whose pod exists. It returns whether to
+// keep the grant, and until when.
 func (p *planned) pendingGrants(
 	from map[string]metav1.Time, o observed, now time.Time, lifetime time.Duration, expired func(*corev1.Pod, time.Time) (bool, time.Time),
 ) map[string]metav1.Time {
 	var out map[string]metav1.Time
 	for _, name := range slices.Sorted(maps.Keys(from)) {
 		at, pod := from[name], o.granted[name]
-		if at.After(now.Add(lifetime)) { // Written by a clock that is far ahead: the grant would hold its unit for that long.
-			at = metav1.NewTime(now.UTC().Truncate(time.Second))
-		}
-		ends := at.Add(lifetime)
 		if pod != nil && grantOver(pod, at) {
 			continue
 		}
+		if at.After(now.Add(lifetime)) { // Written by a clock that is far ahead: the grant would hold its unit for that long.
+			at = grantTime(now, pod)
+		}
+		ends := at.Add(lifetime)
 		if !now.Before(ends) {
 			if pod == nil {
 				continue

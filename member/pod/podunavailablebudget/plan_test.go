@@ -119,6 +119,15 @@ func TestPlan(t *testing.T) {
 			name: "an expired grant without effect", budget: budget(0, grantedAgo("web-0", 20*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},
 			expected: 5, want: [4]int32{5, 4, 5, 1}, notDeleted: []string{"web-0"},
 		},
+		{
+			name: "an expired grant of a clock that is ahead, for a pod that is being deleted", budget: budget(0, grantedAgo("web-5", 20*time.Second)), pods: pods(5),
+			granted: map[string]*corev1.Pod{"web-5": pod("web-5", terminating(22*time.Second, 60))}, expected: 5, want: [4]int32{5, 4, 5, 1},
+		},
+		{
+			name: "a grant by a clock that is far ahead, as seen by a clock that is behind", budget: budget(0, grantedAgo("web-0", -time.Hour)), pods: pods(5), expected: 5,
+			granted: map[string]*corev1.Pod{"web-0": pod("web-0", func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(4 * time.Second)) })},
+			want:    [4]int32{5, 4, 4, 0}, grants: []string{"web-0"}, recheck: 24 * time.Second,
+		},
 		{name: "a grant whose pod the apiserver no longer has", budget: budget(0, grantedAgo("web-5", 20*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-5": nil}, expected: 5, want: [4]int32{5, 4, 5, 1}},
 		{
 			name: "an update in flight", budget: budget(0, updatedAgo("web-0", 4*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},

@@ -185,13 +185,26 @@ func leavesPlace(before, after any) bool {
 	return wasPod && isPod && podpatch.Active(oldPod) && !podpatch.Active(current)
 }
 
-// forTarget returns the WorkloadSpreads with the same target as one that is new or gone: only the oldest counts.
+// forTarget returns the WorkloadSpreads with the same target as one that is new or gone, of which only the oldest counts, and those of the
+// target's controllers, to which its pods belong otherwise.
 func (r *Reconciler) forTarget(ctx context.Context, o client.Object) []ctrl.Request {
 	ws, ok := o.(*appsv1beta1.WorkloadSpread)
 	if !ok {
 		return nil
 	}
-	return r.requestsFor(ctx, scaletarget.SpreadTarget(ws))
+	ref := scaletarget.SpreadTarget(ws)
+	out := r.requestsFor(ctx, ref)
+	if !r.readable(ref.Kind) {
+		return out
+	}
+	target, err := scaletarget.Get(ctx, r.Client, ref)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not read the target of an object", "kind", kind)
+	}
+	if target != nil {
+		out = append(out, r.forControllers(ctx, target)...)
+	}
+	return out
 }
 
 // forWorkload returns the WorkloadSpreads with a workload, or a controller of it, as their target.

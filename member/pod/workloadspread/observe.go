@@ -133,13 +133,31 @@ func (r *Reconciler) awaitExistingPods(ctx context.Context, key types.Namespaced
 }
 
 // belongs reports whether a pod belongs to the workload and is included by the filter. A pod with the annotation may not: its controller may
-// have released it, or its labels may have changed.
+// have released it, its labels may have changed, or a controller between the two may have got a WorkloadSpread.
 func (r *Reconciler) belongs(ctx context.Context, owners client.Reader, ws *appsv1beta1.WorkloadSpread, pod metav1.Object) (bool, error) {
 	if !selects(ws, pod) {
 		return false, nil
 	}
 	chain, missing, err := scaletarget.Chain(ctx, owners, pod, r.readable)
-	return missing || slices.ContainsFunc(chain, scaletarget.SpreadTarget(ws).Same), err
+	if err != nil {
+		return false, err
+	}
+	for _, ref := range chain {
+		if scaletarget.SpreadTarget(ws).Same(ref) {
+			return true, nil
+		}
+		if spread, err := r.hasSpread(ctx, ref); err != nil || spread {
+			return false, err
+		}
+	}
+	return missing, nil
+}
+
+// hasSpread reports whether a controller between pods and the target has a WorkloadSpread of its own. That one counts for its pods, because the
+// webhook assigns them to the nearest one.
+func (r *Reconciler) hasSpread(ctx context.Context, ref scaletarget.Ref) (bool, error) {
+	all, err := scaletarget.Spreads(ctx, r.Client, ref)
+	return len(all) > 0, err
 }
 
 // hasNewLimit reports whether a subset has a limit that the status doesn't reflect yet.
@@ -244,7 +262,14 @@ func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool
 				return err
 			}
 			for _, child := range children {
-				owners = append(owners, owner{child, between})
+				ref := scaletarget.Ref{Kind: between, NamespacedName: client.ObjectKeyFromObject(child)}
+				spread, err := r.hasSpread(ctx, ref)
+				if err != nil {
+					return err
+				}
+				if !spread {
+					owners = append(owners, owner{child, between})
+				}
 			}
 			if indexed {
 				sets = append(sets, children...)
@@ -256,22 +281,28 @@ func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool
 	return r.readNodes(ctx, o)
 }
 
-// kindsBetween returns the kinds that an object of a kind may control on the way to the target's pods.
+// kindsBetween returns the kinds that an object of a kind may control on the way to the target's pods, each in one version. Listing a kind twice
+// would count its pods twice.
 func kindsBetween(kind, target schema.GroupVersionKind, listed []scaletarget.Listed) []schema.GroupVersionKind {
-	var out []schema.GroupVersionKind
 	if g := kind.GroupKind(); g == deployment() {
 		return []schema.GroupVersionKind{replicaSets()}
 	} else if builtIn(g) {
 		return nil
 	}
+	out := []schema.GroupVersionKind{replicaSets()}
 	for _, l := range listed {
-		if l.Kind.GroupKind() == target.GroupKind() {
-			out = append(out, slices.DeleteFunc(slices.Clone(l.Between), func(k schema.GroupVersionKind) bool {
-				return k.GroupKind() == kind.GroupKind() || k.GroupKind() == replicaSet() || k.Kind == "Pod"
-			})...)
+		if l.Kind.GroupKind() != target.GroupKind() {
+			continue
+		}
+		for _, between := range l.Between {
+			g := between.GroupKind()
+			known := slices.ContainsFunc(out, func(k schema.GroupVersionKind) bool { return k.GroupKind() == g })
+			if !known && g != kind.GroupKind() && g.Kind != "Pod" {
+				out = append(out, between)
+			}
 		}
 	}
-	return append(out, replicaSets())
+	return out
 }
 
 // childrenOf lists the metadata of the objects of a kind that owner controls. scan means that the reader has no index for them.

@@ -447,6 +447,34 @@ func TestReconcile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"new a 1+1", "new b 0+-1"}, lines(ws.Status))
 	})
+	t.Run("a Deployment's WorkloadSpread leaves the pods of a ReplicaSet to the ReplicaSet's own", func(t *testing.T) {
+		t.Parallel()
+		pod := podOfSet("new")
+		pod.Name, pod.UID = "1", "1"
+		onNode("node-a")(pod)
+		pod.Annotations = map[string]string{keys.MatchedWorkloadSpread: matched{Name: "of-set", Subset: "a"}.String(), keys.PodDeletionCost: "100"}
+		ofSet := spreading("apps/v1", "ReplicaSet", subset("a", 5))
+		ofSet.Name, ofSet.UID, ofSet.Spec.TargetRef.Name = "of-set", "of-set", "web-new"
+		ofDeployment := spreading("apps/v1", "Deployment", subset("a", 2), subset("b", unlimited))
+		c := clusterOf(t, interceptor.Funcs{}, ofDeployment, ofSet, deploymentOf(), setOf("7", "new"), pod, sim.Node("node-a", zone, "a"))
+		stays := func() {
+			var now corev1.Pod
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), &now))
+			require.Equal(t, pod.Annotations, now.Annotations)
+		}
+		_, ws, err := c.reconcile(t)
+		require.NoError(t, err)
+		require.Equal(t, []string{"new a 0+2", "new b 0+-1"}, lines(ws.Status))
+		stays()
+		_, err = c.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ofSet)})
+		require.NoError(t, err)
+		stays()
+		require.NoError(t, c.Delete(t.Context(), ofSet))
+		require.Equal(t, []ctrl.Request{{NamespacedName: key}}, c.r.forTarget(t.Context(), ofSet))
+		_, ws, err = c.reconcile(t)
+		require.NoError(t, err)
+		require.Equal(t, []string{"new a 1+1", "new b 0+-1"}, lines(ws.Status))
+	})
 	t.Run("a workload of a kind that the cache does not watch is read from the apiserver", func(t *testing.T) {
 		t.Parallel()
 		c := clusterOf(t, interceptor.Funcs{}, with(spreading("batch/v1", "Job", subset("a", "50%"), subset("b", "50%"))), jobOf(5))
@@ -454,6 +482,21 @@ func TestReconcile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"versionIgnored a 0+3", "versionIgnored b 0+3"}, lines(ws.Status))
 	})
+}
+
+func TestAKindBetweenIsListedOnce(t *testing.T) {
+	t.Parallel()
+	pool := func(version string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "game.kruise.io", Version: version, Kind: "Pool"}
+	}
+	set := schema.GroupVersionKind{Group: "game.kruise.io", Version: "v1", Kind: "GameServerSet"}
+	old := set
+	old.Version = "v1alpha1"
+	listed := []scaletarget.Listed{
+		{Kind: old, Between: []schema.GroupVersionKind{pool("v1alpha1"), corev1.SchemeGroupVersion.WithKind("Pod")}},
+		{Kind: set, Between: []schema.GroupVersionKind{pool("v1"), pool("v1"), replicaSets(), set}},
+	}
+	require.Equal(t, []schema.GroupVersionKind{replicaSets(), pool("v1alpha1")}, kindsBetween(set, set, listed))
 }
 
 func TestTotal(t *testing.T) {

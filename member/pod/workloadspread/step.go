@@ -318,6 +318,10 @@ func (f *facts) takePlace(ctx context.Context) error {
 		return fmt.Errorf("WorkloadSpread %s was deleted meanwhile: the pod is created again", key.Name)
 	}
 	f.ws, f.subset = written, subset
+	if subset < 0 && !f.ask && anyPercentage(written) { // The status was newer than in the cache, and so may be the number of replicas.
+		f.ask = true
+		return f.takePlace(ctx)
+	}
 	return nil
 }
 

@@ -257,6 +257,43 @@ func TestOrdinalsOfAStatefulSetThatTheCacheDoesNotShow(t *testing.T) {
 	require.Equal(t, "a", m.Subset)
 }
 
+// The cache of a replica shows the workload and the status from before a scale-out.
+func TestNoPodIsLeftOutByAnOutdatedNumberOfReplicas(t *testing.T) {
+	t.Parallel()
+	ws := spreading(ours, "CloneSet", subset("a", "50%"), subset("b", "50%"))
+	live := store(t, ws, cloneSetOf(10))
+	var stale, current appsv1beta1.WorkloadSpread
+	require.NoError(t, live.Get(t.Context(), key, &stale))
+	stale.DeepCopyInto(&current)
+	ledger(&current, versionIgnored, line("a", 1, 0), line("b", 1, 0))
+	require.NoError(t, live.Status().Update(t.Context(), &current))
+	behind := interceptor.NewClient(live, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+			switch into := into.(type) {
+			case *appsv1beta1.WorkloadSpread:
+				stale.DeepCopyInto(into)
+				return nil
+			case *appsv1beta1.CloneSet:
+				cloneSetOf(2).DeepCopyInto(into)
+				return nil
+			}
+			return c.Get(ctx, k, into, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
+			if spreads, ok := into.(*appsv1beta1.WorkloadSpreadList); ok {
+				spreads.Items = []appsv1beta1.WorkloadSpread{*stale.DeepCopy()}
+				return nil
+			}
+			return c.List(ctx, into, opts...)
+		},
+	})
+	pod := newPodOf(ours, "CloneSet", "web", "set")
+	f, err := spreaderOf(behind, live).observe(t.Context(), behind, pod)
+	require.NoError(t, err)
+	require.NoError(t, f.(podwebhook.Reserver).Reserve(t.Context(), pod))
+	require.Equal(t, "web assigns it to subset a", f.Change(pod))
+}
+
 // TestTwoReplicasNeverPromiseTheSamePlace admits pods in two replicas, one of which has a cache that never changes.
 func TestTwoReplicasNeverPromiseTheSamePlace(t *testing.T) {
 	t.Parallel()

@@ -264,7 +264,7 @@ func (p *planned) backOff(until map[string]time.Time, now time.Time) {
 }
 
 // limitBurst limits creations, deletions and in-place updates to one burst each. Steps that complete a deletion or an update come before steps
-// that begin one.
+// that begin one. Steps that bring pods back into service are never limited.
 func (p *planned) limitBurst(burst int) {
 	left, over := map[rollout.StepKind]int{}, 0
 	for _, kinds := range [][]rollout.StepKind{
@@ -282,11 +282,11 @@ func (p *planned) limitBurst(burst int) {
 		return
 	}
 	p.Steps = slices.DeleteFunc(p.Steps, func(s podset.Step) bool {
-		n, bounded := left[s.Kind]
-		if bounded {
+		n, limited := left[s.Kind]
+		if limited {
 			left[s.Kind]--
 		}
-		return bounded && n <= 0
+		return limited && n <= 0
 	})
 	p.hold(rollout.ReasonBurst, over,
 		"%d pod(s) waiting: burstReplicas allows at most %d to be created, %d to be deleted and %d to be updated at a time",

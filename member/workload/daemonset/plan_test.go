@@ -46,7 +46,7 @@ func observedOf(tb testing.TB, set *testkit.DaemonSetBuilder, nodes ...*corev1.N
 }
 
 // on adds pods on nodes. "n1" is a serving pod at the update revision, "n1 old" one at the previous revision. Further words change it:
-// unready, terminating, ended, pending, newer (created later), held (by a hook of the label hold).
+// unready, terminating, ended, pending, newer (created later), held (by a hook of the label hold), gated (its readiness gate is False).
 func (o observed) on(lines ...string) observed {
 	for i, line := range lines {
 		words := strings.Fields(line)
@@ -74,6 +74,8 @@ func (o observed) on(lines ...string) observed {
 				b.Created(start.Add(time.Minute))
 			case "held":
 				b.Label("hold", "yes")
+			case "gated":
+				b.Gate(false, start)
 			}
 		}
 		pod := b.Obj()
@@ -257,6 +259,11 @@ func TestPlan(t *testing.T) {
 			pods: []string{"n1 old", "n2 old", "n8 pending", "n9 pending"},
 			want: []string{"Create n3 Missing", "Delete p2 ScaleIn", "MarkUnready p1 InPlace", "hold Burst 5"},
 		},
+		{
+			name: "a burst doesn't limit how many pods go back into service", set: web().InPlace().Budget("0", "100%", "0").Spec(burst("1")), nodes: nodes(5),
+			pods: []string{"n1 gated", "n2 gated", "n3 gated"},
+			want: []string{"Create n4 Missing", "MarkReady p0 Restored", "MarkReady p1 Restored", "MarkReady p2 Restored", "hold Burst 1"},
+		},
 		{name: "a burst in percent rounds down", set: web().Spec(burst("50%")), nodes: nodes(3), want: []string{"Create n1 Missing", "hold Burst 2"}},
 		{name: "a burst in percent is at least one pod", set: web().Spec(burst("10%")), nodes: nodes(2), want: []string{"Create n1 Missing", "hold Burst 1"}},
 		{name: "a burst of 0 holds everything", set: web().Spec(burst("0")), nodes: nodes(2), want: []string{"hold Burst 2"}},
@@ -307,19 +314,4 @@ func TestUnusedRevisionsAreDeleted(t *testing.T) {
 	require.Equal(t, []*appsv1.ControllerRevision{o.history[0]}, p.RevisionsToDelete)
 	o = observedOf(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1 old")
 	require.Empty(t, plan(o, now).RevisionsToDelete, "a pod is at it")
-}
-
-func TestABurstHoldsOnlyWhatItLimits(t *testing.T) {
-	t.Parallel()
-	p := planned{}
-	for _, kind := range []rollout.StepKind{
-		rollout.StepCreate, rollout.StepCreate, rollout.StepMarkReady, rollout.StepMarkReady, rollout.StepMarkReady, rollout.StepCancelDelete, rollout.StepCancelDelete,
-	} {
-		p.Steps = append(p.Steps, podset.Step{Step: rollout.Step{Kind: kind}})
-	}
-	p.limitBurst(1)
-	require.Len(t, p.Of(rollout.StepCreate), 1)
-	require.Len(t, p.Of(rollout.StepMarkReady), 3, "updated pods go back into service at once")
-	require.Len(t, p.Of(rollout.StepCancelDelete), 2)
-	require.Equal(t, 1, p.Holds[0].Pods)
 }

@@ -143,9 +143,11 @@ func step(t *testing.T, r *rand.Rand, m *model) (s, done Decision) {
 			left[kind] = r.IntN(len(s.Of(kind)) + 1)
 		}
 		part.Steps = slices.DeleteFunc(slices.Clone(s.Steps), func(s Step) bool {
-			n, bounded := left[s.Kind]
-			left[s.Kind]--
-			return bounded && n <= 0
+			n, limited := left[s.Kind]
+			if limited {
+				left[s.Kind]--
+			}
+			return limited && n <= 0
 		})
 	}
 	fmt.Fprintf(&m.log, "%3d  %+v\n     %s\n", m.tick, m.goal, m.summary(pods))

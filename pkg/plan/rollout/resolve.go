@@ -16,8 +16,8 @@ const (
 	Up
 )
 
-// Resolve converts a number or a percentage of `of` pods into a number of pods. Nil is 0. A plain number is returned as is, even if it exceeds
-// `of`. It returns an error for a string that isn't a percentage ("5", "ten%") and for anything below 0.
+// Resolve converts a number, or a percentage of a total, into a number of pods. Nil is 0. A plain number is returned as is, even if it exceeds
+// the total. It returns an error for a string that isn't a percentage ("5", "ten%") and for anything below 0.
 func Resolve(v *intstr.IntOrString, total int, r Rounding) (int, error) {
 	if v == nil {
 		return 0, nil
@@ -41,9 +41,9 @@ func ResolveUnavailable(v *intstr.IntOrString, surge, total int) (int, error) {
 	return Resolve(v, total, Up)
 }
 
-// ResolvePartition converts a partition into the number of pods, out of `of`, that keep the old revision. Nil is 0, and the result is at most
-// `of`. Percentages round up, so that more than 0 % keeps at least one pod; but less than 100 % of two or more pods never keeps all of them: 95
-// % of 10 is 9. It returns an error in the same cases as Resolve.
+// ResolvePartition converts a partition into the number of pods, out of a total, that keep the old revision. Nil is 0, and the result is at
+// most the total. Percentages round up, so that more than 0 % keeps at least one pod; but less than 100 % of two or more pods never keeps all of
+// them: 95 % of 10 is 9. It returns an error in the same cases as Resolve.
 func ResolvePartition(v *intstr.IntOrString, total int) (int, error) {
 	n, err := Resolve(v, total, Up)
 	if err != nil || v == nil {

@@ -103,7 +103,7 @@ func (d *decider) countsAsAvailable(p *podState) bool { return d.counts(p, (*pod
 // countsAsServing reports whether deleting the pod would lower the number of pods that serve.
 func (d *decider) countsAsServing(p *podState) bool { return d.counts(p, (*podState).isServing) }
 
-// counts reports whether is(p) holds and, with slots, whether p is the only such pod in a wanted slot.
+// counts reports whether p meets the condition and, with slots, whether p is the only such pod in a wanted slot.
 func (d *decider) counts(p *podState, meets func(*podState) bool) bool {
 	if !meets(p) || d.slots == nil {
 		return meets(p)
@@ -134,7 +134,7 @@ func (d *decider) podsToUpdateInSlots(old, updated []*podState) updateSet {
 	return t
 }
 
-// deleteSurplus deletes pods in unwanted slots, and one of two pods in a slot unless the second one is a surge.
+// deleteSurplus deletes pods in unwanted slots, and all pods in a slot but the best one, except for a surge.
 func (d *decider) deleteSurplus() {
 	var surplus []*podState
 	for _, p := range slices.Concat(d.old, d.updated) {
@@ -151,11 +151,13 @@ func (d *decider) deleteSurplus() {
 	}
 	for _, s := range d.goal.Slots {
 		slot := d.slots[s.Key]
-		for _, p := range slot.pods[min(1, len(slot.pods)):] {
+		best := slot.best()
+		for _, p := range slot.pods {
 			switch {
+			case p == best:
 			case p.ToDelete:
 				d.extra++
-			case d.mayShareSlot(slot, slot.pods[0], p):
+			case d.mayShareSlot(slot, best, p):
 				slot.surging = true
 				d.surging++
 			default:
@@ -164,6 +166,20 @@ func (d *decider) deleteSurplus() {
 			}
 		}
 	}
+}
+
+// best returns the pod that the slot keeps, nil if the slot is empty. That is the first one in order that isn't being deleted because a user
+// requested it: otherwise its replacement would be deleted together with it.
+func (slot *slotState) best() *podState {
+	for _, p := range slot.pods {
+		if !p.ToDelete || !p.hasStep {
+			return p
+		}
+	}
+	if len(slot.pods) == 0 {
+		return nil
+	}
+	return slot.pods[0]
 }
 
 // nextToDelete returns the first of the surplus pods, in order, or nothing while it has to wait. As in the StatefulSet controller of Kubernetes

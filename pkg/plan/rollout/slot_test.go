@@ -32,6 +32,11 @@ func beside(fs ...func(*Pod)) Pod {
 	return pod("n1-2", append([]func(*Pod){func(p *Pod) { p.Slot = "n1" }}, fs...)...)
 }
 
+// createdAfter makes a pod newer than others.
+func createdAfter(p *Pod) {
+	p.Rank.Created, p.Rank.ReadySince = start.Add(time.Minute), start.Add(time.Minute)
+}
+
 // TestStatefulSetScenarios: the slots of a StatefulSet are the ordinals, and those below the partition keep the old revision. Updates and
 // deletions go by ordinal, highest first. OrderedReady is InOrder.
 func TestStatefulSetScenarios(t *testing.T) {
@@ -432,6 +437,33 @@ func TestDaemonSetScenarios(t *testing.T) {
 			goal: Goal{Slots: slotsOf(0, "n1"), MaxSurge: 1},
 			pods: []Pod{in("n1", old, toDelete), beside(old, unready)},
 			want: []string{"Delete n1-2 Recreate", "hold Budget 1"},
+		},
+		{
+			name: "the replacement of a named pod that no longer serves stays",
+			goal: Goal{Slots: slotsOf(0, "n1"), MaxSurge: 1},
+			pods: []Pod{in("n1", toDelete, unready), beside(unready, createdAfter)},
+			want: []string{"Delete n1 Named"},
+		},
+		{
+			name: "the replacement of a named pod stays even if the surge is used up",
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), MaxUnavailable: 2},
+			pods: []Pod{in("n1", toDelete), beside(createdAfter), in("n2")},
+			want: []string{"Delete n1 Named"},
+		},
+		{
+			name: "of two replacements of a named pod, one stays",
+			goal: Goal{Slots: slotsOf(0, "n1"), MaxSurge: 1},
+			pods: []Pod{
+				in("n1", toDelete, unready), beside(createdAfter, unready),
+				pod("n1-3", func(p *Pod) { p.Slot = "n1" }, createdAfter, unready),
+			},
+			want: []string{"Delete n1 Named", "Delete n1-2 Recreate"},
+		},
+		{
+			name: "an old replacement of a named pod is updated once the named pod is deleted",
+			goal: Goal{Slots: slotsOf(0, "n1"), MaxSurge: 1},
+			pods: []Pod{in("n1", old, toDelete, unready), beside(old, unready, createdAfter)},
+			want: []string{"Delete n1 Named", "Delete n1-2 Recreate"},
 		},
 		{
 			name: "a named pod that doesn't serve is deleted at once",

@@ -261,7 +261,7 @@ func TestAnUpdateDuringAnotherOne(t *testing.T) {
 	app.Image, app.ImageID, app.ContainerID = "app:2", "app:2@sha256:aa", "run://app-1"
 	app.State.Running.StartedAt = metav1.NewTime(start.Add(time.Minute))
 	o := Progress(pod, start.Add(time.Minute))
-	require.False(t, o.Done, "the image of the previous update is not that of this one")
+	require.False(t, o.Done, "the image ID belongs to the previous update")
 	require.Equal(t, "container app was restarted with app:2, which may be the old image", o.Why)
 
 	app.Image, app.ImageID = "app:3", "app:3@sha256:aa"
@@ -309,6 +309,15 @@ func TestAnUpdateLeftInItsGracePeriodIsWritten(t *testing.T) {
 			require.NotContains(t, got.Annotations, key)
 		})
 	}
+}
+
+func TestAVeryLongGracePeriodIsNotOverAtOnce(t *testing.T) {
+	t.Parallel()
+	pod := running(func(p *corev1.Pod) {
+		p.Annotations[keys.InPlaceUpdateGrace] = `{"revision":"web-2","containerImages":{"app":"app:2"},"graceSeconds":10000000000}`
+		p.Annotations[keys.InPlaceUpdateState] = `{"revision":"web-2","updateTimestamp":"2026-01-02T03:04:05Z"}`
+	})
+	require.Equal(t, "the grace period before the update is not over", Progress(pod, start.Add(time.Hour)).Why)
 }
 
 func TestDrained(t *testing.T) {

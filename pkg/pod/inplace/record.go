@@ -12,6 +12,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
 // record is a pod's annotation about its last update: the fields known to OpenKruise, and ours.
@@ -159,7 +160,7 @@ func remainingOf(pod *corev1.Pod, r record) remaining {
 	}
 	out.grace = Update{Labels: patch.Metadata.Labels, Annotations: patch.Metadata.Annotations}.
 		after(pendingUpdate(pod, g.ContainerImages, g.ContainerResources, g.ContainerRefMetadata))
-	out.until = r.UpdateTimestamp.UTC().Add(time.Duration(g.GraceSeconds) * time.Second)
+	out.until = r.UpdateTimestamp.UTC().Add(timing.Seconds(g.GraceSeconds))
 	return out
 }
 
