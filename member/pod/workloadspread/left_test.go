@@ -65,6 +65,32 @@ func TestANewPodWaitsForThePlaceOfOneThatLeft(t *testing.T) {
 	}
 }
 
+// TestANewPodDoesNotWaitForAllThatLeave creates a pod during a rollout in which pods leave a full subset all the time.
+func TestANewPodDoesNotWaitForAllThatLeave(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		full := ledger(spreading(ours, "CloneSet", subset("a", 1), subset("b", unlimited)), versionIgnored, line("a", 1, 0), line("b", 0, unlimited))
+		c := store(t, full, cloneSetOf(2))
+		s := newSpreader("flotilla-system", nil, true, clock.RealClock{})
+		s.setClients(c, c)
+		for i := range 30 {
+			time.AfterFunc(time.Duration(i)*patience/4, func() {
+				s.left.add(stored("old", "a"))
+				s.left.notify()
+			})
+		}
+		time.Sleep(time.Millisecond)
+		pod := newPodOf(ours, "CloneSet", "web", "set")
+		began := s.clock.Now()
+		f, err := s.observe(t.Context(), c, pod)
+		require.NoError(t, err)
+		require.NoError(t, f.(podwebhook.Reserver).Reserve(t.Context(), pod))
+		require.Equal(t, "web assigns it to subset b", f.Change(pod))
+		require.Equal(t, patience, s.clock.Since(began))
+		time.Sleep(30 * patience)
+	})
+}
+
 func TestLeftForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -268,11 +268,13 @@ func (f *facts) findLive(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// awaitFreedPlaces waits while a place that a pod has just left is not yet counted as free.
+// awaitFreedPlaces waits while a place that a pod has just left is not yet counted as free. It doesn't wait longer if more pods leave meanwhile:
+// during a rollout they do all the time, and the request would time out.
 func (f *facts) awaitFreedPlaces(ctx context.Context, pod *corev1.Pod) error {
+	deadline := f.s.clock.Now().Add(patience)
 	for {
 		wait, changed := f.s.left.waitFor(pod, f.ws.Name, f.passed)
-		if wait <= 0 {
+		if wait = min(wait, deadline.Sub(f.s.clock.Now())); wait <= 0 {
 			return nil
 		}
 		timer := f.s.clock.NewTimer(wait)
