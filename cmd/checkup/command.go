@@ -47,7 +47,8 @@ func Command(name string, scheme func() (*runtime.Scheme, error), probe func(nam
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&m.Kubeconfig, "kubeconfig", "", "File with the address and credential of the apiserver. If empty, the ServiceAccount of the pod that this runs in is used.")
+	f.StringVar(&m.Kubeconfig, "kubeconfig", "",
+		"File with the address and credential of the apiserver. If empty, the ServiceAccount of the pod that this runs in is used.")
 	f.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of the manager.")
 	f.StringVar(&deployment, "deployment", deployment, "Name of the manager's Deployment.")
 	f.StringVar(&in, "probe-namespace", in, "Namespace in which objects are created by dry run; not the manager's, which its webhooks exclude.")

@@ -67,7 +67,8 @@ func tokenCommand(open func() (conn, error)) *cobra.Command {
 	cmd.Flags().DurationVar(&f.ttl, "ttl", f.ttl, "how long the token is valid; at least 10m")
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the hub to create the cluster's namespace")
 	cmd.Flags().StringVar(&f.hubURL, "hub-url", "", "address at which the member reaches the hub; defaults to the one in the kubeconfig")
-	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "write the hub's CA to this file, which the printed command then reads; by default the command contains the CA")
+	cmd.Flags().StringVar(&f.caFile, "ca-file", "",
+		"write the hub's CA to this file, which the printed command then reads; by default the command contains the CA")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "\"token\" prints only the token")
 	return cmd
 }

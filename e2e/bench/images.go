@@ -307,7 +307,8 @@ func (b *bench) clearPulls(ctx context.Context, c *fleet.Cluster) error {
 func (b *bench) pullTable(all []pulled, idle figures) {
 	b.printf("\nLists of %d images whose parallelism is the number of nodes. The nodes' daemons are simulated: each has a watch of its own and takes %s for what "+
 		"it is asked for at once. CPU and memory are flotilla-member's.\n\n", pullImages, pullTime)
-	b.printf("| | nodes | images | all nodes had them | complete | CPU | cluster's CPU | peak memory | manager's writes | per node and image | daemons' writes | per node |\n")
+	b.printf("| | nodes | images | all nodes had them | complete | CPU " +
+		"| cluster's CPU | peak memory | manager's writes | per node and image | daemons' writes | per node |\n")
 	b.printf("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, p := range all {
 		writes := 0

@@ -106,7 +106,10 @@ func uid(mc *fleetv1alpha1.MemberCluster) string {
 func health(mc *fleetv1alpha1.MemberCluster) metav1.Condition {
 	fresh := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 	healthy := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
-	out := metav1.Condition{Status: metav1.ConditionUnknown, Reason: "NotJoined", Message: "the cluster has not joined yet", LastTransitionTime: mc.CreationTimestamp}
+	out := metav1.Condition{
+		Status: metav1.ConditionUnknown, Reason: "NotJoined", Message: "the cluster has not joined yet",
+		LastTransitionTime: mc.CreationTimestamp,
+	}
 	switch {
 	case fresh == nil:
 	case fresh.Status != metav1.ConditionTrue || healthy == nil:

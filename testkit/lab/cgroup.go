@@ -147,7 +147,8 @@ func missingControllers(all []hierarchy) error {
 		switch {
 		case slices.Contains(have, need):
 		case slices.Contains(elsewhere, need):
-			return fmt.Errorf("control groups of version 1 have no %s, as those of version 2 have it: start the machine with version 2 alone (systemd.unified_cgroup_hierarchy=1)", need)
+			return fmt.Errorf("control groups of version 1 have no %s, as those of version 2 have it: "+
+				"start the machine with version 2 alone (systemd.unified_cgroup_hierarchy=1)", need)
 		default:
 			return fmt.Errorf("control groups have no %s: start the kernel with cgroup_enable=%[1]s, or hand it on to this container", need)
 		}

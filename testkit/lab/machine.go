@@ -270,7 +270,8 @@ func choose(tenants []tenant, routes []netip.Prefix, dir string, had network) (n
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("no network left: of %d, %d have clusters with real nodes, and routes of this machine lead to the rest (ip route show)", maxNetworks, len(taken))
+	return 0, fmt.Errorf("no network left: of %d, %d have clusters with real nodes, "+
+		"and routes of this machine lead to the rest (ip route show)", maxNetworks, len(taken))
 }
 
 func (m machine) raiseInotify() error {

@@ -82,7 +82,8 @@ func checkNodeFolder(dir string) error {
 		return fmt.Errorf("find the file system of %s: %w", dir, err)
 	}
 	if st.Type == unix.OVERLAYFS_SUPER_MAGIC {
-		return fmt.Errorf("%s is on an overlay, as a container's own files are, which cannot hold another: set %s (for tests, TMPDIR) to a folder that is not", dir, stateEnv)
+		return fmt.Errorf("%s is on an overlay, as a container's own files are, which cannot hold another: "+
+			"set %s (for tests, TMPDIR) to a folder that is not", dir, stateEnv)
 	}
 	return nil
 }

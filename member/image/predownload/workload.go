@@ -70,7 +70,8 @@ func cloneSets() kind {
 				ready: int(set.Status.UpdatedReadyReplicas), inPlace: true, ask: readAsk(set, r.InPlaceUpdateStrategy),
 			}
 			onDelete := set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete
-			w.useless = uselessInPlace(r.PodUpdatePolicy, onDelete, r.Partition, ptr.Deref(r.MaxUnavailable, intstr.FromString(workloadspec.CloneSetMaxUnavailable)), w.replicas)
+			w.useless = uselessInPlace(r.PodUpdatePolicy, onDelete, r.Partition,
+				ptr.Deref(r.MaxUnavailable, intstr.FromString(workloadspec.CloneSetMaxUnavailable)), w.replicas)
 			return w.withObject(set, set.Generation == set.Status.ObservedGeneration)
 		},
 	}

@@ -351,7 +351,8 @@ func (f *facts) askTotal(ctx context.Context) error {
 // fullMessage returns the message that there is no room.
 func (f *facts) fullMessage() string {
 	if f.ws.Spec.OverflowPolicy == appsv1beta1.OverflowRefuse {
-		return fmt.Sprintf("all subsets of %s are full, and its overflowPolicy is Refuse: raise maxReplicas, add a subset, or set overflowPolicy to Create", f.ws.Name)
+		return fmt.Sprintf("all subsets of %s are full, and its overflowPolicy is Refuse: "+
+			"raise maxReplicas, add a subset, or set overflowPolicy to Create", f.ws.Name)
 	}
 	return fmt.Sprintf("all subsets of %s are full: it is assigned to none", f.ws.Name)
 }

@@ -246,7 +246,8 @@ func validate(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
 		}
 		for i, p := range f.ReplicasPathList {
 			if slices.Contains(strings.Split(p, "."), "") {
-				faults = append(faults, field.Invalid(path.Child("targetFilter", "replicasPathList").Index(i), p, "must be field names separated by dots, such as spec.replicas"))
+				faults = append(faults, field.Invalid(path.Child("targetFilter", "replicasPathList").Index(i), p,
+					"must be field names separated by dots, such as spec.replicas"))
 			}
 		}
 	}
@@ -342,11 +343,14 @@ func validateLimits(s *appsv1beta1.WorkloadSpreadSpec, path *field.Path) field.E
 	at, last := path.Child("subsets"), s.Subsets[len(s.Subsets)-1].MaxReplicas
 	switch {
 	case numbers > 0:
-		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d numbers, %d percentages", numbers, percents), "maxReplicas must be either all numbers or all percentages"))
+		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d numbers, %d percentages", numbers, percents),
+			"maxReplicas must be either all numbers or all percentages"))
 	case sum > 100:
-		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d%%", sum), "maxReplicas of all subsets add up to more than 100%: lower one"))
+		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d%%", sum),
+			"maxReplicas of all subsets add up to more than 100%: lower one"))
 	case sum < 100 && last != nil:
-		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d%%", sum), "maxReplicas of all subsets add up to less than 100%: raise one, or leave it unset for the last subset"))
+		faults = append(faults, field.Invalid(at, fmt.Sprintf("%d%%", sum),
+			"maxReplicas of all subsets add up to less than 100%: raise one, or leave it unset for the last subset"))
 	}
 	return faults
 }
@@ -371,7 +375,8 @@ func validateStrategy(s *appsv1beta1.WorkloadSpreadSpec, path *field.Path) field
 		n, at := *a.RescheduleCriticalSeconds, path.Child("adaptive", "rescheduleCriticalSeconds")
 		most := (int(recovery.Seconds()) - settle) / max(last, 1)
 		if n < 0 || last > 0 && int(n) > most {
-			faults = append(faults, field.Invalid(at, n, fmt.Sprintf("with %d subsets, must be 0 to %d seconds, or a subset would be tried again before the last one", last+1, most)))
+			faults = append(faults, field.Invalid(at, n, fmt.Sprintf(
+				"with %d subsets, must be 0 to %d seconds, or a subset would be tried again before the last one", last+1, most)))
 		}
 	}
 	return faults

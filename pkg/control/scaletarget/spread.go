@@ -91,5 +91,6 @@ func ValidateTemplate(old, o metav1.Object, hub bool) field.ErrorList {
 		return field.ErrorList{field.Forbidden(path,
 			"this cluster may already run pods of it: create it with the label, under another name or after this one is deleted")}
 	}
-	return field.ErrorList{field.Forbidden(path, "this cluster would start to run it in addition to the clusters that do: keep the label, or delete the object and create it again")}
+	return field.ErrorList{field.Forbidden(path,
+		"this cluster would start to run it in addition to the clusters that do: keep the label, or delete the object and create it again")}
 }

@@ -36,7 +36,8 @@ func (l NamespaceLimits) RefusesAny(excluded []string) string {
 	}
 	for _, name := range l.Denied {
 		if name != metav1.NamespaceSystem && name != metav1.NamespacePublic && !slices.Contains(excluded, name) {
-			return fmt.Sprintf("this cluster accepts nothing from a hub in namespace %q: exclude it, because it is in hub.deniedNamespaces of its chart flotilla-member", name)
+			return fmt.Sprintf("this cluster accepts nothing from a hub in namespace %q: "+
+				"exclude it, because it is in hub.deniedNamespaces of its chart flotilla-member", name)
 		}
 	}
 	return ""

@@ -60,7 +60,8 @@ const hash = `^sha256:[0-9a-fA-F]{64}$`
 func (h *Hub) Validate() error {
 	if h.URL == "" {
 		if h.Cluster != "" || h.CAFile != "" || h.CAHash != "" || h.TokenFile != "" || len(h.Namespaces.Allowed) > 0 || len(h.Kinds) > 0 {
-			return errors.New("--cluster-name, --hub-ca-file, --hub-ca-hash, --hub-token-file, --hub-allowed-namespaces and --hub-kinds require --hub-url, which is not set")
+			return errors.New("--cluster-name, --hub-ca-file, --hub-ca-hash, --hub-token-file, --hub-allowed-namespaces " +
+				"and --hub-kinds require --hub-url, which is not set")
 		}
 		return nil
 	}
