@@ -79,7 +79,7 @@ func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	v := decide(csr, cluster, k)
-	if v.decision == DecisionApprove {
+	if v.decision == decisionApprove {
 		if err := a.bind(ctx, k, v); err != nil {
 			if apierrors.IsConflict(err) {
 				return ctrl.Result{RequeueAfter: time.Second}, nil
@@ -207,7 +207,7 @@ func (a *approver) answer(ctx context.Context, csr *certificatesv1.CertificateSi
 		Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue, Reason: v.reason, Message: v.message,
 		LastUpdateTime: metav1.NewTime(a.clock.Now()),
 	}
-	if v.decision == DecisionApprove {
+	if v.decision == decisionApprove {
 		c.Type = certificatesv1.CertificateApproved
 	}
 	next := csr.DeepCopy()
@@ -221,7 +221,7 @@ func (a *approver) answer(ctx context.Context, csr *certificatesv1.CertificateSi
 	if mc != nil {
 		regarding = mc
 	}
-	if v.decision == DecisionApprove {
+	if v.decision == decisionApprove {
 		a.events.Record(regarding, requestApproved(v))
 	} else {
 		a.events.Record(regarding, requestDenied(csr.Spec.Username, v))

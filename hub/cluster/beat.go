@@ -36,7 +36,7 @@ func request(cluster string) reconcile.Request {
 type beat struct {
 	client   client.Client
 	clock    clock.WithTicker
-	tracker  *Tracker
+	tracker  *tracker
 	meters   *meters
 	identity string
 	every    time.Duration
@@ -97,7 +97,7 @@ func (b *beat) renew(ctx context.Context) error {
 // listener forwards renewals from the watch on Leases to the tracker, and enqueues clusters whose liveness changed or whose Lease is gone.
 // All Leases come through one watch, in order.
 type listener struct {
-	tracker *Tracker
+	tracker *tracker
 	clock   clock.PassiveClock
 }
 

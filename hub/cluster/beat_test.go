@@ -42,21 +42,21 @@ func drained(q queue) []string {
 func TestListener(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(noon)
-	tracker := NewTracker(tolerance)
+	tracker := newTracker(tolerance)
 	l, q := &listener{tracker: tracker, clock: clk}, newQueue(t)
-	liveness := func() Liveness { return tracker.Liveness("east", heartbeat(), LivenessUnknown, clk.Now()) }
+	liveness := func() liveness { return tracker.Liveness("east", heartbeat(), livenessUnknown, clk.Now()) }
 	liveness()
 
 	l.Create(t.Context(), event.CreateEvent{Object: lease("fleet-east", "member", 1)}, q)
-	require.Equal(t, LivenessUnknown, liveness(), "a Lease that existed before does not count as a renewal")
+	require.Equal(t, livenessUnknown, liveness(), "a Lease that existed before does not count as a renewal")
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 0), ObjectNew: lease("fleet-east", "member", 0)}, q)
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 1), ObjectNew: lease("fleet-east", "member", 1)}, q)
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "other", 1), ObjectNew: lease("fleet-east", "other", 2)}, q)
-	require.Equal(t, LivenessUnknown, liveness(), "a resync or another Lease is not a renewal")
+	require.Equal(t, livenessUnknown, liveness(), "a resync or another Lease is not a renewal")
 	require.Empty(t, drained(q))
 
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 2), ObjectNew: lease("fleet-east", "member", 1)}, q)
-	require.Equal(t, LivenessFresh, liveness(), "a renewal counts, whatever time the member wrote")
+	require.Equal(t, livenessFresh, liveness(), "a renewal counts, whatever time the member wrote")
 	require.Equal(t, []string{"east"}, drained(q))
 
 	for i := range 20 {
@@ -65,7 +65,7 @@ func TestListener(t *testing.T) {
 			ObjectOld: lease("fleet-system", "hub", int64(i)), ObjectNew: lease("fleet-system", "hub", int64(i)+1),
 		}, q)
 	}
-	require.Equal(t, LivenessStale, liveness())
+	require.Equal(t, livenessStale, liveness())
 	require.Equal(t, []string{"east"}, drained(q), "a change of liveness enqueues the cluster")
 
 	l.Delete(t.Context(), event.DeleteEvent{Object: lease("fleet-east", "member", 1)}, q)

@@ -13,12 +13,12 @@ import (
 
 // Reasons of the condition Provisioned, and of CredentialValid while that prevents the hub from connecting.
 const (
-	ReasonProvisioned         = "Provisioned"
-	ReasonWaitingForCluster   = "ControlPlaneNotInitialized"
-	ReasonClusterNotFound     = "ClusterNotFound"
-	ReasonClusterDeleting     = "ClusterDeleting"
-	ReasonClusterAPINotServed = "ClusterAPINotServed"
-	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
+	reasonProvisioned         = "Provisioned"
+	reasonWaitingForCluster   = "ControlPlaneNotInitialized"
+	reasonClusterNotFound     = "ClusterNotFound"
+	reasonClusterDeleting     = "ClusterDeleting"
+	reasonClusterAPINotServed = "ClusterAPINotServed"
+	reasonNamespaceNotAllowed = "NamespaceNotAllowed"
 )
 
 // clusterOf returns the Cluster API Cluster of a member, or false if it has none.
@@ -60,7 +60,7 @@ func mayConnect(o observed) bool {
 // this stays true when the Cluster is gone too. Only the written status counts, because the hub may restart while the Cluster goes away.
 func clusterDeleted(mc *fleetv1alpha1.MemberCluster) bool {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionProvisioned)
-	if _, made := clusterOf(mc); !made || c == nil || c.Reason != ReasonClusterDeleting {
+	if _, made := clusterOf(mc); !made || c == nil || c.Reason != reasonClusterDeleting {
 		return false
 	}
 	// Before the cluster has joined, a change of the spec may refer to another Cluster.
@@ -79,29 +79,29 @@ func provision(o observed) finding {
 	}
 	switch phase {
 	case capi.NotAllowed:
-		return conditionFalse(ReasonNamespaceNotAllowed, "The hub does not read Clusters of Cluster API in namespace "+key.Namespace+
+		return conditionFalse(reasonNamespaceNotAllowed, "The hub does not read Clusters of Cluster API in namespace "+key.Namespace+
 			": add it to clusterAPI.namespaces of the hub's chart")
 	case capi.NotServed:
-		return conditionFalse(ReasonClusterAPINotServed, fmt.Sprintf("The hub's cluster does not serve %s in any of the versions %q: install Cluster API, "+
+		return conditionFalse(reasonClusterAPINotServed, fmt.Sprintf("The hub's cluster does not serve %s in any of the versions %q: install Cluster API, "+
 			"and the hub continues by itself", capi.CRD, capi.Versions()))
 	case capi.NotFound:
-		return conditionFalse(ReasonClusterNotFound, fmt.Sprintf(
+		return conditionFalse(reasonClusterNotFound, fmt.Sprintf(
 			"Cluster %s does not exist: create it, or delete this MemberCluster if the cluster is gone", key))
 	case capi.Waiting:
-		return conditionFalse(ReasonWaitingForCluster, fmt.Sprintf(
+		return conditionFalse(reasonWaitingForCluster, fmt.Sprintf(
 			"The control plane of Cluster %s is not initialized yet: kubectl -n %s describe cluster %s shows why",
 			key, key.Namespace, key.Name))
 	case capi.Provisioned:
-		return conditionTrue(ReasonProvisioned, fmt.Sprintf("The control plane of Cluster %s is initialized", key))
+		return conditionTrue(reasonProvisioned, fmt.Sprintf("The control plane of Cluster %s is initialized", key))
 	case capi.Deleting:
-		return conditionFalse(ReasonClusterDeleting, fmt.Sprintf("Cluster %s is being deleted", key))
+		return conditionFalse(reasonClusterDeleting, fmt.Sprintf("Cluster %s is being deleted", key))
 	case capi.Unread:
 	}
 	// After a restart the previous state stays until Clusters are read.
 	if c := report.GetCondition(o.mc.Status.Conditions, fleetv1alpha1.ConditionProvisioned); c != nil {
 		return finding{c.Status, c.Reason, c.Message}
 	}
-	return conditionUnknown(ReasonChecking, "The hub is reading Cluster "+key.String())
+	return conditionUnknown(reasonChecking, "The hub is reading Cluster "+key.String())
 }
 
 // readProvision reads the state of a member that Cluster API created. Whether a Cluster that was being deleted is gone is read from the

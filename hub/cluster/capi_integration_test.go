@@ -152,25 +152,25 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 
 	// Everything is created in the wrong order. The hub notices each step without a restart.
 	h.acceptMade(t, "berlin")
-	h.awaitProvision(t, "berlin", ReasonClusterAPINotServed)
+	h.awaitProvision(t, "berlin", reasonClusterAPINotServed)
 	h.awaitPhase(t, "berlin", fleetv1alpha1.ClusterJoining)
 	secret := kubeconfig("berlin", token)
 	require.NoError(t, h.Create(t.Context(), secret))
 	h.installClusterAPI(t)
-	h.awaitProvision(t, "berlin", ReasonClusterNotFound)
+	h.awaitProvision(t, "berlin", reasonClusterNotFound)
 	berlin := h.provisions(t, "berlin")
-	h.awaitProvision(t, "berlin", ReasonWaitingForCluster)
-	h.awaitCredential(t, "berlin", ReasonWaitingForCluster)
+	h.awaitProvision(t, "berlin", reasonWaitingForCluster)
+	h.awaitCredential(t, "berlin", reasonWaitingForCluster)
 	require.Nil(t, h.member(t, "berlin").Spec.Identity, "the kubeconfig is not used yet")
 	h.initialized(t, berlin)
-	h.awaitProvision(t, "berlin", ReasonProvisioned)
-	h.awaitReason(t, "berlin", fleetv1alpha1.ConditionReady, ReasonReady)
+	h.awaitProvision(t, "berlin", reasonProvisioned)
+	h.awaitReason(t, "berlin", fleetv1alpha1.ConditionReady, reasonReady)
 
 	// Cluster API rotates the kubeconfig.
 	testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data["value"] = h.kubeconfig(t, "not-a-token", nil) })
 	h.awaitCredential(t, "berlin", "Unauthorized")
 	testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data["value"] = h.kubeconfig(t, token, nil) })
-	h.awaitCredential(t, "berlin", ReasonKubeconfigValid)
+	h.awaitCredential(t, "berlin", reasonKubeconfigValid)
 
 	// A Cluster that is paused, as by clusterctl move, is no reason to leave.
 	testkit.Change(t, h.Client, berlin, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
@@ -178,24 +178,24 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	h.setAccepted(t, "berlin", false)
 	h.awaitPhase(t, "berlin", fleetv1alpha1.ClusterPending)
 	h.setAccepted(t, "berlin", true)
-	h.awaitReason(t, "berlin", fleetv1alpha1.ConditionReady, ReasonReady)
-	h.awaitProvision(t, "berlin", ReasonProvisioned)
+	h.awaitReason(t, "berlin", fleetv1alpha1.ConditionReady, reasonReady)
+	h.awaitProvision(t, "berlin", reasonProvisioned)
 
 	// The Cluster is deleted. The member leaves, in an orderly way while it answers.
 	testkit.Change(t, h.Client, berlin, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	h.awaitLeaving(t, "berlin")
-	h.awaitEvent(t, "MemberCluster", "berlin", EventClusterDeleting)
+	h.awaitEvent(t, "MemberCluster", "berlin", eventClusterDeleting)
 	require.NoError(t, reportConditions(t.Context(), h, "berlin", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
 	h.awaitNothing(t, "berlin")
 
 	// A MemberCluster that is created again, as by GitOps, waits. It is not deleted again, and joins the new cluster.
 	h.acceptMade(t, "berlin")
-	h.awaitProvision(t, "berlin", ReasonClusterDeleting)
+	h.awaitProvision(t, "berlin", reasonClusterDeleting)
 	h.removed(t, berlin)
-	h.awaitProvision(t, "berlin", ReasonClusterNotFound)
+	h.awaitProvision(t, "berlin", reasonClusterNotFound)
 	berlin = h.provisions(t, "berlin")
 	h.initialized(t, berlin)
-	h.awaitReason(t, "berlin", fleetv1alpha1.ConditionReady, ReasonReady)
+	h.awaitReason(t, "berlin", fleetv1alpha1.ConditionReady, reasonReady)
 
 	// The Cluster is gone before the member has answered. The hub doesn't wait for it, and leaves no tombstone.
 	require.NoError(t, h.Delete(t.Context(), berlin))
@@ -215,7 +215,7 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 		mc.Spec.Push = &fleetv1alpha1.PushAccess{CAPIClusterRef: &fleetv1alpha1.CAPIClusterRef{Namespace: "team-a", Name: "rome"}}
 		mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: "0b5f9c6e-7a5c-4a53-9f6e-3f1f6b0f7c11"}
 	})
-	h.awaitCredential(t, "rome", ReasonWrongIdentity)
+	h.awaitCredential(t, "rome", reasonWrongIdentity)
 	require.NoError(t, h.Delete(t.Context(), h.member(t, "rome")))
 
 	// A member that has joined stays without its Cluster, and without Cluster API.
@@ -223,14 +223,14 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	h.initialized(t, paris)
 	require.NoError(t, h.Create(t.Context(), kubeconfig("paris", token)))
 	h.acceptMade(t, "paris")
-	h.awaitReason(t, "paris", fleetv1alpha1.ConditionReady, ReasonReady)
+	h.awaitReason(t, "paris", fleetv1alpha1.ConditionReady, reasonReady)
 	for _, cluster := range []*clusterv1.Cluster{paris, rome} {
 		testkit.Change(t, h.Client, cluster, func(c *clusterv1.Cluster) { c.Finalizers = nil })
 		require.NoError(t, h.Delete(t.Context(), cluster))
 	}
-	h.awaitProvision(t, "paris", ReasonClusterNotFound)
+	h.awaitProvision(t, "paris", reasonClusterNotFound)
 	require.NoError(t, h.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: capi.CRD}}))
-	h.awaitProvision(t, "paris", ReasonClusterAPINotServed)
+	h.awaitProvision(t, "paris", reasonClusterAPINotServed)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		mc := h.member(t, "paris")
 		require.Nil(c, mc.DeletionTimestamp)

@@ -50,7 +50,7 @@ func TestClustersOfClusterAPI(t *testing.T) {
 		tombstone                 bool
 		events                    []string
 	}
-	deleting := []string{EventClusterDeleting}
+	deleting := []string{eventClusterDeleting}
 	for _, c := range []struct {
 		name  string
 		world *world
@@ -58,102 +58,102 @@ func TestClustersOfClusterAPI(t *testing.T) {
 	}{
 		{
 			"no connection before Clusters are read", making(capi.Unread),
-			want{reason: ReasonChecking, credential: ReasonChecking, ready: ReasonChecking},
+			want{reason: reasonChecking, credential: reasonChecking, ready: reasonChecking},
 		},
 		{
 			"no connection while Cluster API is not installed", making(capi.NotServed),
-			want{reason: ReasonClusterAPINotServed, credential: ReasonClusterAPINotServed, ready: ReasonClusterAPINotServed},
+			want{reason: reasonClusterAPINotServed, credential: reasonClusterAPINotServed, ready: reasonClusterAPINotServed},
 		},
 		{
 			"no connection in a namespace that the chart does not list", making(capi.NotAllowed),
-			want{reason: ReasonNamespaceNotAllowed, credential: ReasonNamespaceNotAllowed, ready: ReasonNamespaceNotAllowed},
+			want{reason: reasonNamespaceNotAllowed, credential: reasonNamespaceNotAllowed, ready: reasonNamespaceNotAllowed},
 		},
 		{
 			"no connection before the Cluster exists", making(capi.NotFound),
-			want{reason: ReasonClusterNotFound, credential: ReasonClusterNotFound, ready: ReasonClusterNotFound},
+			want{reason: reasonClusterNotFound, credential: reasonClusterNotFound, ready: reasonClusterNotFound},
 		},
 		{
 			"no connection before the control plane is initialized", making(capi.Waiting),
-			want{reason: ReasonWaitingForCluster, credential: ReasonWaitingForCluster, ready: ReasonWaitingForCluster},
+			want{reason: reasonWaitingForCluster, credential: reasonWaitingForCluster, ready: reasonWaitingForCluster},
 		},
 		{
 			"a provisioned Cluster is connected", making(capi.Provisioned),
-			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
+			want{connect: true, reason: reasonProvisioned, credential: reasonChecking, ready: reasonChecking},
 		},
 		{
 			"a Cluster that is deleted before it joined is left to whoever created the MemberCluster",
-			making(capi.Deleting).withProvisioned(ReasonClusterDeleting, 1),
-			want{reason: ReasonClusterDeleting, credential: ReasonClusterDeleting, ready: ReasonClusterDeleting},
+			making(capi.Deleting).withProvisioned(reasonClusterDeleting, 1),
+			want{reason: reasonClusterDeleting, credential: reasonClusterDeleting, ready: reasonClusterDeleting},
 		},
 		{
-			"a new Cluster of that name counts for a member that has not joined", making(capi.Provisioned).withProvisioned(ReasonClusterDeleting, 1),
-			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
+			"a new Cluster of that name counts for a member that has not joined", making(capi.Provisioned).withProvisioned(reasonClusterDeleting, 1),
+			want{connect: true, reason: reasonProvisioned, credential: reasonChecking, ready: reasonChecking},
 		},
 		{
 			"a member that has joined stays connected without its Cluster", made(settled(), capi.NotFound),
-			want{connect: true, reason: ReasonClusterNotFound, credential: ReasonChecking, ready: ReasonChecking},
+			want{connect: true, reason: reasonClusterNotFound, credential: reasonChecking, ready: reasonChecking},
 		},
 		{
 			"a member that has joined stays connected without Cluster API", made(settled(), capi.NotServed),
-			want{connect: true, reason: ReasonClusterAPINotServed, credential: ReasonChecking, ready: ReasonChecking},
+			want{connect: true, reason: reasonClusterAPINotServed, credential: reasonChecking, ready: reasonChecking},
 		},
 		{
-			"after a restart the previous state holds until Clusters are read", made(settled(), capi.Unread).withProvisioned(ReasonProvisioned, 1),
-			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
+			"after a restart the previous state holds until Clusters are read", made(settled(), capi.Unread).withProvisioned(reasonProvisioned, 1),
+			want{connect: true, reason: reasonProvisioned, credential: reasonChecking, ready: reasonChecking},
 		},
 		{
 			"a deletion of the Cluster is written to the status first", made(settled(), capi.Deleting),
-			want{connect: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking, events: deleting},
+			want{connect: true, reason: reasonClusterDeleting, credential: reasonChecking, ready: reasonChecking, events: deleting},
 		},
 		{
-			"after that the member leaves", made(settled(), capi.Deleting).withProvisioned(ReasonClusterDeleting, 1),
-			want{connect: true, leave: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking},
+			"after that the member leaves", made(settled(), capi.Deleting).withProvisioned(reasonClusterDeleting, 1),
+			want{connect: true, leave: true, reason: reasonClusterDeleting, credential: reasonChecking, ready: reasonChecking},
 		},
 		{
-			"the member leaves even if the hub was down until the Cluster was gone", made(settled(), capi.NotFound).withProvisioned(ReasonClusterDeleting, 1),
-			want{connect: true, leave: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking},
+			"the member leaves even if the hub was down until the Cluster was gone", made(settled(), capi.NotFound).withProvisioned(reasonClusterDeleting, 1),
+			want{connect: true, leave: true, reason: reasonClusterDeleting, credential: reasonChecking, ready: reasonChecking},
 		},
 		{
-			"the member leaves even if another Cluster has the name", made(settled(), capi.Provisioned).withProvisioned(ReasonClusterDeleting, 1),
-			want{connect: true, leave: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking},
+			"the member leaves even if another Cluster has the name", made(settled(), capi.Provisioned).withProvisioned(reasonClusterDeleting, 1),
+			want{connect: true, leave: true, reason: reasonClusterDeleting, credential: reasonChecking, ready: reasonChecking},
 		},
 		{
-			"a condition of another generation does not count", made(settled(), capi.Provisioned).withProvisioned(ReasonClusterDeleting, 0),
-			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
+			"a condition of another generation does not count", made(settled(), capi.Provisioned).withProvisioned(reasonClusterDeleting, 0),
+			want{connect: true, reason: reasonProvisioned, credential: reasonChecking, ready: reasonChecking},
 		},
 		{
 			"no member leaves while the hub has no epoch", func() *world {
-				w := made(settled(), capi.Deleting).withProvisioned(ReasonClusterDeleting, 1)
+				w := made(settled(), capi.Deleting).withProvisioned(reasonClusterDeleting, 1)
 				w.lost = true
 				return w
 			}(),
-			want{connect: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonHubIncomplete, events: []string{EventHubIncomplete}},
+			want{connect: true, reason: reasonClusterDeleting, credential: reasonChecking, ready: reasonHubIncomplete, events: []string{eventHubIncomplete}},
 		},
 		{
 			"a cluster that is not accepted stays as it is", func() *world {
-				w := made(settled(), capi.Deleting).withProvisioned(ReasonClusterDeleting, 1)
+				w := made(settled(), capi.Deleting).withProvisioned(reasonClusterDeleting, 1)
 				w.mc.Spec.Accepted = false
 				return w
 			}(),
-			want{reason: ReasonClusterDeleting, credential: ReasonNotAccepted, ready: ReasonNotAccepted},
+			want{reason: reasonClusterDeleting, credential: reasonNotAccepted, ready: reasonNotAccepted},
 		},
 		{
-			"while it leaves, the member is asked to withdraw", made(settled(), capi.Deleting).leavingSince(time.Minute).withProvisioned(ReasonClusterDeleting, 0),
-			want{connect: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving}},
+			"while it leaves, the member is asked to withdraw", made(settled(), capi.Deleting).leavingSince(time.Minute).withProvisioned(reasonClusterDeleting, 0),
+			want{connect: true, reason: reasonClusterDeleting, credential: reasonChecking, ready: reasonLeaving, events: []string{eventLeaving}},
 		},
 		{
 			"the hub does not wait for a member whose cluster is gone",
-			made(settled(), capi.NotFound).leavingSince(time.Minute).withProvisioned(ReasonClusterDeleting, 0).withoutCluster(),
-			want{release: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving, EventLeft}},
+			made(settled(), capi.NotFound).leavingSince(time.Minute).withProvisioned(reasonClusterDeleting, 0).withoutCluster(),
+			want{release: true, reason: reasonClusterDeleting, credential: reasonChecking, ready: reasonLeaving, events: []string{eventLeaving, eventLeft}},
 		},
 		{
 			"a deleted cluster that does not answer in time leaves no tombstone",
-			made(settled(), capi.Deleting).leavingSince(time.Hour).withProvisioned(ReasonClusterDeleting, 0),
-			want{release: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving, EventLeft}},
+			made(settled(), capi.Deleting).leavingSince(time.Hour).withProvisioned(reasonClusterDeleting, 0),
+			want{release: true, reason: reasonClusterDeleting, credential: reasonChecking, ready: reasonLeaving, events: []string{eventLeaving, eventLeft}},
 		},
 		{
 			"a member whose Cluster is only missing leaves a tombstone", made(settled(), capi.NotFound).leavingSince(time.Hour),
-			want{release: true, tombstone: true, reason: ReasonClusterNotFound, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving, EventTombstone}},
+			want{release: true, tombstone: true, reason: reasonClusterNotFound, credential: reasonChecking, ready: reasonLeaving, events: []string{eventLeaving, eventTombstone}},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestClustersOfClusterAPI(t *testing.T) {
 			got.reason, got.credential = reason(fleetv1alpha1.ConditionProvisioned), reason(fleetv1alpha1.ConditionCredentialValid)
 			got.ready = reason(fleetv1alpha1.ConditionReady)
 			for _, e := range events {
-				if e.Reason != EventJoined {
+				if e.Reason != eventJoined {
 					got.events = append(got.events, e.Reason)
 				}
 			}
@@ -185,7 +185,7 @@ func TestOtherMembersHaveNoCluster(t *testing.T) {
 		next, _ := status(w.observed, plan(w.observed, noon), applied{}, noon)
 		require.Nil(t, report.GetCondition(next.Conditions, fleetv1alpha1.ConditionProvisioned))
 	}
-	w := push(settled()).withProvisioned(ReasonClusterDeleting, 1)
+	w := push(settled()).withProvisioned(reasonClusterDeleting, 1)
 	require.False(t, plan(w.observed, noon).leave, "a condition of a previous reference does not count")
 	next, _ := status(w.observed, planned{}, applied{}, noon)
 	require.Nil(t, report.GetCondition(next.Conditions, fleetv1alpha1.ConditionProvisioned), "a condition of a previous reference is removed")

@@ -90,7 +90,7 @@ type reconciler struct {
 	reader   client.Reader
 	clock    clock.PassiveClock
 	events   event.Recorder
-	tracker  *Tracker
+	tracker  *tracker
 	pusher   *pusher
 	clusters *capi.Clusters
 	meters   *meters
@@ -101,7 +101,7 @@ type reconciler struct {
 }
 
 // CacheByObject limits the manager's cache to what this package reads: objects with the label of a cluster, the certificate requests for one
-// signer, and the ConfigMaps in fleet-system. The manager that is passed to Setup must have been created with it.
+// signer, and the ConfigMaps in fleet-system. The manager that is passed to setUp must have been created with it.
 func CacheByObject() map[client.Object]cache.ByObject {
 	has, err := labels.NewRequirement(keys.FleetCluster, selection.Exists, nil)
 	if err != nil { // This can't happen, since the key is a constant.
@@ -150,8 +150,8 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberworks/status,verbs=patch
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=workcontents,verbs=get
 
-// Setup starts the controller of MemberClusters, the approver, the listener and the pusher in mgr, and the webhooks.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+// setUp starts the controller of MemberClusters, the approver, the listener and the pusher in mgr, and the webhooks.
+func setUp(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("read the identity of this hub: %w", err)
 	}
 	recorder := event.New(mgr.GetEventRecorder(link.HubManager))
-	tracker, changed := NewTracker(2*o.Beat), &trigger{}
+	tracker, changed := newTracker(2*o.Beat), &trigger{}
 	ownChanges := newOwnChanges(mgr.GetCache())
 	newPusher := func(changed func(string)) *pusher {
 		return &pusher{

@@ -9,7 +9,7 @@
 //	Push   the hub reads a kubeconfig from a Secret, refuses what would run a program or read a file on the hub, and runs the
 //	       member's agent itself. The agent is passed in as a function, because hub and member don't import each other.
 //
-// Members show that they are alive by renewing their Leases. Tracker measures with the hub's own clock, and only while the hub sees its own
+// Members show that they are alive by renewing their Leases. tracker measures with the hub's own clock, and only while the hub sees its own
 // Lease renewed through the same watch. A member that doesn't renew becomes Unreachable. The controllers of placed kinds then freeze its
 // numbers. Nothing is deleted for that reason, however many members are unreachable.
 //

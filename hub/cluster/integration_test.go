@@ -126,7 +126,7 @@ func (h *hub) run(t *testing.T) {
 		}}}),
 	})
 	require.NoError(t, err)
-	require.NoError(t, Setup(t.Context(), mgr, Options{
+	require.NoError(t, setUp(t.Context(), mgr, Options{
 		Clock: clock.RealClock{}, RunAgent: fakeAgent, SecretNamespaces: []string{hubNamespace},
 		ClusterAPINamespaces: h.capiNamespaces, Identity: "hub-0", Version: "v0.3.0",
 		Registry: prometheus.NewRegistry(), Beat: time.Second, RowsDebounce: 100 * time.Millisecond,
@@ -510,16 +510,16 @@ func TestIntegrationPullMember(t *testing.T) {
 	again := h.requestCertificate(t, bootstrap, "east", "east-uid", newKey(t))
 	require.NotNil(t, answered(again, certificatesv1.CertificateApproved))
 	other := h.requestCertificate(t, bootstrap, "east", "other-uid", newKey(t))
-	require.Equal(t, ReasonWrongIdentity, answered(other, certificatesv1.CertificateDenied).Reason)
+	require.Equal(t, reasonWrongIdentity, answered(other, certificatesv1.CertificateDenied).Reason)
 	require.Equal(t, "east-uid", h.member(t, "east").Spec.Identity.ClusterUID)
 	bootstrapClient, err := client.New(bootstrap, client.Options{Scheme: h.Scheme()})
 	require.NoError(t, err)
 	require.True(t, apierrors.IsForbidden(bootstrapClient.Get(t.Context(), client.ObjectKey{Name: "west"}, &fleetv1alpha1.MemberCluster{})))
 
-	h.awaitEvent(t, "MemberCluster", "east", EventRequestDenied)
+	h.awaitEvent(t, "MemberCluster", "east", eventRequestDenied)
 	unknown := h.requestCertificate(t, h.cfg, "nowhere", "some-uid", newKey(t))
-	require.Equal(t, ReasonUnknownCluster, answered(unknown, certificatesv1.CertificateDenied).Reason)
-	h.awaitEvent(t, "CertificateSigningRequest", "fleet-nowhere", EventRequestDenied)
+	require.Equal(t, reasonUnknownCluster, answered(unknown, certificatesv1.CertificateDenied).Reason)
+	h.awaitEvent(t, "CertificateSigningRequest", "fleet-nowhere", eventRequestDenied)
 
 	// The certificate works for the member's own objects, and not for the objects of others.
 	h.addRow(t, "east")
@@ -565,7 +565,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	require.Never(t, func() bool { return h.member(t, "east").ResourceVersion != before }, 5*time.Second, look)
 
 	// Deleted objects are created again.
-	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: RoleRows, Namespace: "fleet-east"}}
+	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: roleRows, Namespace: "fleet-east"}}
 	require.NoError(t, h.Delete(t.Context(), bound))
 	h.awaitThere(t, bound)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MemberLease, Namespace: "fleet-east"}}
@@ -688,13 +688,13 @@ func TestIntegrationPushMember(t *testing.T) {
 		mc.Spec.Mode = fleetv1alpha1.ModePush
 		mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: &fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: secret.Name}}
 	})
-	h.awaitCredential(t, "west", ReasonSecretNotFound)
+	h.awaitCredential(t, "west", reasonSecretNotFound)
 	require.NoError(t, h.Create(t.Context(), secret))
-	h.awaitCredential(t, "west", ReasonKubeconfigRefused)
+	h.awaitCredential(t, "west", reasonKubeconfigRefused)
 
 	good := h.kubeconfig(t, token, nil)
 	testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data["value"] = good })
-	h.awaitCredential(t, "west", ReasonKubeconfigValid)
+	h.awaitCredential(t, "west", reasonKubeconfigValid)
 	h.awaitPhase(t, "west", fleetv1alpha1.ClusterReady)
 	system := &corev1.Namespace{}
 	require.NoError(t, h.Get(t.Context(), client.ObjectKey{Name: "kube-system"}, system))
@@ -761,15 +761,15 @@ func testPushMemberThatCanNotJoin(t *testing.T, h *hub) {
 		}
 	}
 	testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data["value"] = h.kubeconfig(t, token, nil) })
-	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, ReasonReady)
+	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, reasonReady)
 
 	h.accept(t, "second", asPush)
-	h.awaitCredential(t, "second", ReasonIdentityTaken)
+	h.awaitCredential(t, "second", reasonIdentityTaken)
 	require.Contains(t, report.GetCondition(h.member(t, "second").Status.Conditions, fleetv1alpha1.ConditionReady).Message, "west")
 	require.Nil(t, h.member(t, "second").Spec.Identity)
-	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, ReasonReady)
+	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, reasonReady)
 
-	for _, c := range []struct{ agent, reason string }{{"v0.1.0", ReasonVersionSkew}, {"v0.2.0", ReasonReady}, {"v0.5.0", ReasonVersionSkew}} {
+	for _, c := range []struct{ agent, reason string }{{"v0.1.0", reasonVersionSkew}, {"v0.2.0", reasonReady}, {"v0.5.0", reasonVersionSkew}} {
 		testkit.ChangeStatus(t, h.Client, h.member(t, "west"), func(mc *fleetv1alpha1.MemberCluster) { mc.Status.AgentVersion = c.agent })
 		h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, c.reason)
 	}
@@ -823,7 +823,7 @@ func TestIntegrationPushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 		}}
 		h.awaitThere(t, stone)
 		require.NotContains(t, fmt.Sprint(stone.Data), m.cfg.Host, "nothing of the kubeconfig is in it")
-		h.awaitEvent(t, "ConfigMap", stone.Name, EventTombstoneWaits)
+		h.awaitEvent(t, "ConfigMap", stone.Name, eventTombstoneWaits)
 
 		h.stop()
 		h.run(t)
@@ -832,7 +832,7 @@ func TestIntegrationPushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 		followed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: "followed"}}
 		h.awaitThere(t, followed)
 		require.Equal(t, map[string]string{"cluster": "west", "policy": string(policy)}, followed.Data)
-		h.awaitEvent(t, "ConfigMap", stone.Name, EventTombstoneObeyed)
+		h.awaitEvent(t, "ConfigMap", stone.Name, eventTombstoneObeyed)
 		require.NoError(t, h.Delete(t.Context(), followed))
 	}
 }
@@ -843,7 +843,7 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 	h := startHub(t)
 	h.accept(t, "east", nil)
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterJoining)
-	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: RoleRows, Namespace: "fleet-east"}}
+	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: roleRows, Namespace: "fleet-east"}}
 	h.awaitThere(t, bound)
 	// The status is written after the RoleBinding. It doesn't contain an epoch that was lost before that.
 	require.Eventually(t, func() bool { return h.member(t, "east").Status.Hub != nil }, settleTimeout, look)
@@ -858,8 +858,8 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 		require.NotNil(c, condition)
 		return condition
 	}
-	require.EventuallyWithT(t, func(c *assert.CollectT) { require.Equal(c, ReasonHubIncomplete, ready(c).Reason) }, settleTimeout, look)
-	h.awaitEvent(t, "MemberCluster", "east", EventHubIncomplete)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { require.Equal(c, reasonHubIncomplete, ready(c).Reason) }, settleTimeout, look)
+	h.awaitEvent(t, "MemberCluster", "east", eventHubIncomplete)
 
 	h.stop()
 	h.run(t)

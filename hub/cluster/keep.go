@@ -15,10 +15,10 @@ import (
 
 // Static ClusterRoles of the hub's chart. The hub may bind these. Otherwise it may grant only permissions that it has itself.
 const (
-	// RoleRows lets a member read its rows, report on them and renew its Lease. It is bound in the member's own namespace.
-	RoleRows = "flotilla-member-rows"
-	// RoleContent lets a member get a WorkContent whose name it knows. It is bound in fleet-system.
-	RoleContent = "flotilla-member-content"
+	// roleRows lets a member read its rows, report on them and renew its Lease. It is bound in the member's own namespace.
+	roleRows = "flotilla-member-rows"
+	// roleContent lets a member get a WorkContent whose name it knows. It is bound in fleet-system.
+	roleContent = "flotilla-member-content"
 )
 
 // memberRole and bootstrapRole are the names of the per-cluster roles and their bindings. The colon keeps a cluster named "rows" from
@@ -61,8 +61,8 @@ func forMember(mc *fleetv1alpha1.MemberCluster) []object {
 	})
 	return []object{
 		lease,
-		binding(cluster, fleetv1alpha1.Namespace(cluster), RoleRows, RoleRows, user),
-		binding(cluster, fleetv1alpha1.SystemNamespace, memberRole(cluster), RoleContent, user),
+		binding(cluster, fleetv1alpha1.Namespace(cluster), roleRows, roleRows, user),
+		binding(cluster, fleetv1alpha1.SystemNamespace, memberRole(cluster), roleContent, user),
 		clusterRole(cluster, memberRole(cluster), rules),
 		clusterBinding(cluster, memberRole(cluster), user),
 	}

@@ -18,7 +18,7 @@ func Registration(options Options) setup.Kind {
 		Types: runtime.SchemeBuilder{fleetv1alpha1.AddToScheme},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error { // This includes its webhooks.
 			options.Clock, options.Workers = o.Clock, o.Workers[name]
-			return Setup(ctx, mgr, options)
+			return setUp(ctx, mgr, options)
 		},
 	}
 }

@@ -15,10 +15,10 @@ import (
 
 // Reasons of the condition CredentialValid in mode Push.
 const (
-	ReasonSecretNotFound    = "SecretNotFound"
-	ReasonKubeconfigInvalid = "KubeconfigInvalid"
-	ReasonKubeconfigRefused = "KubeconfigRefused"
-	ReasonKubeconfigValid   = "KubeconfigValid"
+	reasonSecretNotFound    = "SecretNotFound"
+	reasonKubeconfigInvalid = "KubeconfigInvalid"
+	reasonKubeconfigRefused = "KubeconfigRefused"
+	reasonKubeconfigValid   = "KubeconfigValid"
 )
 
 // refusal says why a credential is not used. The message becomes part of a condition and never quotes the credential.
@@ -135,9 +135,9 @@ func checkUser(u *clientcmdapi.AuthInfo) *refusal {
 }
 
 func invalid(format string, args ...any) *refusal {
-	return &refusal{reason: ReasonKubeconfigInvalid, message: fmt.Sprintf(format, args...)}
+	return &refusal{reason: reasonKubeconfigInvalid, message: fmt.Sprintf(format, args...)}
 }
 
 func refuse(message string) *refusal {
-	return &refusal{reason: ReasonKubeconfigRefused, message: message}
+	return &refusal{reason: reasonKubeconfigRefused, message: message}
 }

@@ -56,45 +56,45 @@ func TestAccess(t *testing.T) {
 		}, "", ""},
 		{"a program to run is refused", func(p *parts) {
 			p.user.Exec = &clientcmdapi.ExecConfig{Command: "sh", APIVersion: "client.authentication.k8s.io/v1"}
-		}, ReasonKubeconfigRefused, "user.exec"},
+		}, reasonKubeconfigRefused, "user.exec"},
 		{"an auth provider is refused", func(p *parts) {
 			p.user.AuthProvider = &clientcmdapi.AuthProviderConfig{Name: "gcp"}
-		}, ReasonKubeconfigRefused, "user.auth-provider"},
-		{"a token file is refused", func(p *parts) { p.user.TokenFile = "/etc/passwd" }, ReasonKubeconfigRefused, "user.tokenFile"},
-		{"a token file in addition to a token is refused", func(p *parts) { p.user.TokenFile = "x" }, ReasonKubeconfigRefused, "user.tokenFile"},
-		{"a certificate file is refused", func(p *parts) { p.user.ClientCertificate = "x" }, ReasonKubeconfigRefused, "user.client-certificate"},
-		{"a key file is refused", func(p *parts) { p.user.ClientKey = "x" }, ReasonKubeconfigRefused, "user.client-key"},
-		{"a password is refused", func(p *parts) { p.user.Username, p.user.Password = "u", "p" }, ReasonKubeconfigRefused, "user.password"},
-		{"impersonation is refused", func(p *parts) { p.user.Impersonate = "admin" }, ReasonKubeconfigRefused, "user.as"},
-		{"impersonation of a group is refused", func(p *parts) { p.user.ImpersonateGroups = []string{"system:masters"} }, ReasonKubeconfigRefused, "user.as"},
-		{"a CA file is refused", func(p *parts) { p.cluster.CertificateAuthority = "x" }, ReasonKubeconfigRefused, "cluster.certificate-authority"},
+		}, reasonKubeconfigRefused, "user.auth-provider"},
+		{"a token file is refused", func(p *parts) { p.user.TokenFile = "/etc/passwd" }, reasonKubeconfigRefused, "user.tokenFile"},
+		{"a token file in addition to a token is refused", func(p *parts) { p.user.TokenFile = "x" }, reasonKubeconfigRefused, "user.tokenFile"},
+		{"a certificate file is refused", func(p *parts) { p.user.ClientCertificate = "x" }, reasonKubeconfigRefused, "user.client-certificate"},
+		{"a key file is refused", func(p *parts) { p.user.ClientKey = "x" }, reasonKubeconfigRefused, "user.client-key"},
+		{"a password is refused", func(p *parts) { p.user.Username, p.user.Password = "u", "p" }, reasonKubeconfigRefused, "user.password"},
+		{"impersonation is refused", func(p *parts) { p.user.Impersonate = "admin" }, reasonKubeconfigRefused, "user.as"},
+		{"impersonation of a group is refused", func(p *parts) { p.user.ImpersonateGroups = []string{"system:masters"} }, reasonKubeconfigRefused, "user.as"},
+		{"a CA file is refused", func(p *parts) { p.cluster.CertificateAuthority = "x" }, reasonKubeconfigRefused, "cluster.certificate-authority"},
 		{"no verification of the server is refused", func(p *parts) {
 			p.cluster.InsecureSkipTLSVerify, p.cluster.CertificateAuthorityData = true, nil
-		}, ReasonKubeconfigRefused, "cluster.insecure-skip-tls-verify"},
-		{"a proxy is refused", func(p *parts) { p.cluster.ProxyURL = "http://proxy" }, ReasonKubeconfigRefused, "cluster.proxy-url"},
-		{"http is refused", func(p *parts) { p.cluster.Server = "http://member:6443" }, ReasonKubeconfigRefused, "https"},
-		{"a user in the address is refused", func(p *parts) { p.cluster.Server = "https://u:p@member:6443" }, ReasonKubeconfigRefused, "without user"},
-		{"an address without a scheme is refused", func(p *parts) { p.cluster.Server = "member:6443" }, ReasonKubeconfigInvalid, "cluster.server"},
-		{"an empty address is refused", func(p *parts) { p.cluster.Server = "" }, ReasonKubeconfigInvalid, "cluster.server"},
-		{"a missing CA is refused", func(p *parts) { p.cluster.CertificateAuthorityData = nil }, ReasonKubeconfigInvalid, "is missing"},
-		{"an invalid CA is refused", func(p *parts) { p.cluster.CertificateAuthorityData = []byte("x") }, ReasonKubeconfigInvalid, "no PEM certificate"},
-		{"a user without credentials is refused", func(p *parts) { p.user.Token = "" }, ReasonKubeconfigInvalid, "neither"},
-		{"two credentials are refused", func(p *parts) { p.user.ClientCertificateData, p.user.ClientKeyData = cert, key }, ReasonKubeconfigInvalid, "keep one"},
+		}, reasonKubeconfigRefused, "cluster.insecure-skip-tls-verify"},
+		{"a proxy is refused", func(p *parts) { p.cluster.ProxyURL = "http://proxy" }, reasonKubeconfigRefused, "cluster.proxy-url"},
+		{"http is refused", func(p *parts) { p.cluster.Server = "http://member:6443" }, reasonKubeconfigRefused, "https"},
+		{"a user in the address is refused", func(p *parts) { p.cluster.Server = "https://u:p@member:6443" }, reasonKubeconfigRefused, "without user"},
+		{"an address without a scheme is refused", func(p *parts) { p.cluster.Server = "member:6443" }, reasonKubeconfigInvalid, "cluster.server"},
+		{"an empty address is refused", func(p *parts) { p.cluster.Server = "" }, reasonKubeconfigInvalid, "cluster.server"},
+		{"a missing CA is refused", func(p *parts) { p.cluster.CertificateAuthorityData = nil }, reasonKubeconfigInvalid, "is missing"},
+		{"an invalid CA is refused", func(p *parts) { p.cluster.CertificateAuthorityData = []byte("x") }, reasonKubeconfigInvalid, "no PEM certificate"},
+		{"a user without credentials is refused", func(p *parts) { p.user.Token = "" }, reasonKubeconfigInvalid, "neither"},
+		{"two credentials are refused", func(p *parts) { p.user.ClientCertificateData, p.user.ClientKeyData = cert, key }, reasonKubeconfigInvalid, "keep one"},
 		{"a certificate without its key is refused", func(p *parts) {
 			p.user.Token, p.user.ClientCertificateData = "", cert
-		}, ReasonKubeconfigInvalid, "not a matching"},
+		}, reasonKubeconfigInvalid, "not a matching"},
 		{"a certificate with another key is refused", func(p *parts) {
 			p.user.Token, p.user.ClientCertificateData, p.user.ClientKeyData = "", otherCert, key
-		}, ReasonKubeconfigInvalid, "not a matching"},
+		}, reasonKubeconfigInvalid, "not a matching"},
 		{"a second cluster is refused", func(p *parts) {
 			p.config.Clusters["other"] = &clientcmdapi.Cluster{Server: "https://other"}
-		}, ReasonKubeconfigInvalid, "2 clusters"},
-		{"a second user is refused", func(p *parts) { p.config.AuthInfos["other"] = &clientcmdapi.AuthInfo{} }, ReasonKubeconfigInvalid, "2 users"},
-		{"a second context is refused", func(p *parts) { p.config.Contexts["other"] = &clientcmdapi.Context{} }, ReasonKubeconfigInvalid, "2 contexts"},
-		{"a missing current context is refused", func(p *parts) { p.config.CurrentContext = "other" }, ReasonKubeconfigInvalid, "current-context"},
-		{"a context with a missing cluster is refused", func(p *parts) { p.config.Contexts["c"].AuthInfo = "other" }, ReasonKubeconfigInvalid, "not in the kubeconfig"},
-		{"invalid YAML is refused without quoting it", func(p *parts) { p.raw = []byte("users: " + secret) }, ReasonKubeconfigInvalid, "can't be parsed"},
-		{"an empty key is refused", func(p *parts) { p.raw = []byte{} }, ReasonKubeconfigInvalid, "can't be parsed"},
+		}, reasonKubeconfigInvalid, "2 clusters"},
+		{"a second user is refused", func(p *parts) { p.config.AuthInfos["other"] = &clientcmdapi.AuthInfo{} }, reasonKubeconfigInvalid, "2 users"},
+		{"a second context is refused", func(p *parts) { p.config.Contexts["other"] = &clientcmdapi.Context{} }, reasonKubeconfigInvalid, "2 contexts"},
+		{"a missing current context is refused", func(p *parts) { p.config.CurrentContext = "other" }, reasonKubeconfigInvalid, "current-context"},
+		{"a context with a missing cluster is refused", func(p *parts) { p.config.Contexts["c"].AuthInfo = "other" }, reasonKubeconfigInvalid, "not in the kubeconfig"},
+		{"invalid YAML is refused without quoting it", func(p *parts) { p.raw = []byte("users: " + secret) }, reasonKubeconfigInvalid, "can't be parsed"},
+		{"an empty key is refused", func(p *parts) { p.raw = []byte{} }, reasonKubeconfigInvalid, "can't be parsed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

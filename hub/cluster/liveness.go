@@ -7,20 +7,20 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// Liveness says whether a member is alive.
-type Liveness string
+// liveness says whether a member is alive.
+type liveness string
 
 // Values of Liveness.
 const (
-	// LivenessUnknown means that no renewal was ever seen.
-	LivenessUnknown Liveness = "Unknown"
-	// LivenessFresh means that renewals are seen.
-	LivenessFresh Liveness = "Fresh"
-	// LivenessStale means that no renewal was seen for failAfterSeconds, or that renewals have not yet been seen for recoverAfterSeconds since.
-	LivenessStale Liveness = "Stale"
+	// livenessUnknown means that no renewal was ever seen.
+	livenessUnknown liveness = "Unknown"
+	// livenessFresh means that renewals are seen.
+	livenessFresh liveness = "Fresh"
+	// livenessStale means that no renewal was seen for failAfterSeconds, or that renewals have not yet been seen for recoverAfterSeconds since.
+	livenessStale liveness = "Stale"
 )
 
-// Tracker decides whether members are alive, based on when this process saw renewals of their Leases. It never reads the time in a Lease, so
+// tracker decides whether members are alive, based on when this process saw renewals of their Leases. It never reads the time in a Lease, so
 // the clocks of other machines don't matter.
 //
 // The time without renewals is measured in watched time, which advances only while the hub sees its own renewals. The hub's Lease comes
@@ -31,8 +31,8 @@ const (
 // For example, with a tolerance of 6 s and own renewals at 0 s, 3 s, 6 s, 600 s and 603 s, watched time is 0, 3, 6, 6 and 9: a member that
 // renewed at 5 s has been without renewal for 4 s at the end, not for 598.
 //
-// Time is an argument and must be monotonic. A Tracker is safe for concurrent use.
-type Tracker struct {
+// Time is an argument and must be monotonic. A tracker is safe for concurrent use.
+type tracker struct {
 	tolerance time.Duration
 
 	mu      sync.Mutex
@@ -44,7 +44,7 @@ type Tracker struct {
 type member struct {
 	// started is set by the first call of Tracker.Liveness.
 	started  bool
-	liveness Liveness
+	liveness liveness
 	lease    time.Duration
 	fail     time.Duration
 	recover  time.Duration
@@ -55,14 +55,14 @@ type member struct {
 	renewing bool
 }
 
-// NewTracker returns a Tracker that treats a gap of more than tolerance between two own renewals as a fault of the hub.
-func NewTracker(tolerance time.Duration) *Tracker {
-	return &Tracker{tolerance: tolerance, members: map[string]*member{}}
+// newTracker returns a tracker that treats a gap of more than tolerance between two own renewals as a fault of the hub.
+func newTracker(tolerance time.Duration) *tracker {
+	return &tracker{tolerance: tolerance, members: map[string]*member{}}
 }
 
-// Liveness returns the liveness of a cluster according to the given times. The first call for a cluster takes the previous liveness from an
+// liveness returns the liveness of a cluster according to the given times. The first call for a cluster takes the previous liveness from an
 // earlier process, so that a restart changes nothing. The time without renewals of a fresh member then counts from now.
-func (t *Tracker) Liveness(cluster string, h fleetv1alpha1.Heartbeat, previous Liveness, now time.Time) Liveness {
+func (t *tracker) Liveness(cluster string, h fleetv1alpha1.Heartbeat, previous liveness, now time.Time) liveness {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.member(cluster)
@@ -71,7 +71,7 @@ func (t *Tracker) Liveness(cluster string, h fleetv1alpha1.Heartbeat, previous L
 	m.recover = time.Duration(h.RecoverAfterSeconds) * time.Second
 	if !m.started {
 		m.started = true
-		if previous != LivenessUnknown {
+		if previous != livenessUnknown {
 			m.liveness = previous
 			m.seen = t.at(now)
 		}
@@ -81,15 +81,15 @@ func (t *Tracker) Liveness(cluster string, h fleetv1alpha1.Heartbeat, previous L
 
 // Renewed is called when a renewal of the cluster's Lease was seen. It returns whether the liveness changed: a member that was never seen
 // before becomes fresh immediately.
-func (t *Tracker) Renewed(cluster string, now time.Time) bool {
+func (t *tracker) Renewed(cluster string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m, at := t.member(cluster), t.at(now)
 	switch {
-	case m.liveness == LivenessStale && (!m.renewing || at-m.seen > m.lease):
+	case m.liveness == livenessStale && (!m.renewing || at-m.seen > m.lease):
 		m.run, m.renewing = at, true
-	case m.liveness == LivenessUnknown && m.started:
-		m.liveness = LivenessFresh
+	case m.liveness == livenessUnknown && m.started:
+		m.liveness = livenessFresh
 		m.seen = at
 		return true
 	}
@@ -99,7 +99,7 @@ func (t *Tracker) Renewed(cluster string, now time.Time) bool {
 
 // Own is called when a renewal of the hub's own Lease was seen. It returns the clusters whose liveness changed. Only this makes a member
 // stale, or fresh again.
-func (t *Tracker) Own(now time.Time) []string {
+func (t *tracker) Own(now time.Time) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if gap := now.Sub(t.own); !t.own.IsZero() && gap <= t.tolerance {
@@ -120,44 +120,44 @@ func (m *member) advance(watched time.Duration) bool {
 	silence := watched - m.seen
 	switch {
 	case !m.started:
-	case m.liveness == LivenessFresh && silence >= m.fail:
-		m.liveness, m.renewing = LivenessStale, false
+	case m.liveness == livenessFresh && silence >= m.fail:
+		m.liveness, m.renewing = livenessStale, false
 		return true
-	case m.liveness == LivenessStale && silence > m.lease:
+	case m.liveness == livenessStale && silence > m.lease:
 		m.renewing = false
-	case m.liveness == LivenessStale && m.renewing && watched-m.run >= m.recover:
-		m.liveness = LivenessFresh
+	case m.liveness == livenessStale && m.renewing && watched-m.run >= m.recover:
+		m.liveness = livenessFresh
 		return true
 	}
 	return false
 }
 
 // Blind reports whether the hub has not seen its own renewal for longer than the tolerance, or never. Nothing changes while that is so.
-func (t *Tracker) Blind(now time.Time) bool {
+func (t *tracker) Blind(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.own.IsZero() || now.Sub(t.own) > t.tolerance
 }
 
 // Forget drops a cluster.
-func (t *Tracker) Forget(cluster string) {
+func (t *tracker) Forget(cluster string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.members, cluster)
 }
 
 // at returns the watched time of a moment after the last own renewal.
-func (t *Tracker) at(now time.Time) time.Duration {
+func (t *tracker) at(now time.Time) time.Duration {
 	if since := now.Sub(t.own); !t.own.IsZero() && since <= t.tolerance {
 		return t.watched + since
 	}
 	return t.watched
 }
 
-func (t *Tracker) member(cluster string) *member {
+func (t *tracker) member(cluster string) *member {
 	m := t.members[cluster]
 	if m == nil {
-		m = &member{liveness: LivenessUnknown}
+		m = &member{liveness: livenessUnknown}
 		t.members[cluster] = m
 	}
 	return m

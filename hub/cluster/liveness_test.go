@@ -24,20 +24,20 @@ func heartbeat() fleetv1alpha1.Heartbeat {
 
 // fleet simulates a hub and its members second by second.
 type fleet struct {
-	tracker *Tracker
+	tracker *tracker
 	now     time.Time
 	members int
-	states  map[string]Liveness
+	states  map[string]liveness
 	changes map[string]int
 }
 
 func newFleet(members int) *fleet {
 	f := &fleet{
-		tracker: NewTracker(tolerance), now: time.Unix(0, 0), members: members,
-		states: map[string]Liveness{}, changes: map[string]int{},
+		tracker: newTracker(tolerance), now: time.Unix(0, 0), members: members,
+		states: map[string]liveness{}, changes: map[string]int{},
 	}
 	for i := range members {
-		f.tracker.Liveness(name(i), heartbeat(), LivenessUnknown, f.now)
+		f.tracker.Liveness(name(i), heartbeat(), livenessUnknown, f.now)
 	}
 	f.play(10*time.Second, nil, false)
 	clear(f.changes)
@@ -61,7 +61,7 @@ func (f *fleet) play(d time.Duration, dark func(int) bool, fault bool) {
 			f.tracker.Own(f.now)
 		}
 		for i := range f.members {
-			v := f.tracker.Liveness(name(i), heartbeat(), LivenessUnknown, f.now)
+			v := f.tracker.Liveness(name(i), heartbeat(), livenessUnknown, f.now)
 			if old, ok := f.states[name(i)]; ok && old != v {
 				f.changes[name(i)]++
 			}
@@ -76,33 +76,33 @@ func TestTracker(t *testing.T) {
 	t.Parallel()
 	t.Run("a member is fresh at its first renewal", func(t *testing.T) {
 		t.Parallel()
-		tr := NewTracker(tolerance)
+		tr := newTracker(tolerance)
 		now := time.Unix(0, 0)
-		require.Equal(t, LivenessUnknown, tr.Liveness("east", heartbeat(), LivenessUnknown, now))
+		require.Equal(t, livenessUnknown, tr.Liveness("east", heartbeat(), livenessUnknown, now))
 		require.True(t, tr.Renewed("east", now))
-		require.Equal(t, LivenessFresh, tr.Liveness("east", heartbeat(), LivenessUnknown, now))
+		require.Equal(t, livenessFresh, tr.Liveness("east", heartbeat(), livenessUnknown, now))
 	})
 	t.Run("a member that was never seen stays unknown", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(0)
 		f.members = 1
 		f.play(time.Hour, all, false)
-		require.Equal(t, LivenessUnknown, f.states[name(0)])
+		require.Equal(t, livenessUnknown, f.states[name(0)])
 	})
 	t.Run("a member without renewals is stale after failAfter and one own renewal at most", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(1)
 		f.play(failAfter+beatEvery, all, false)
-		require.Equal(t, LivenessStale, f.states[name(0)])
+		require.Equal(t, livenessStale, f.states[name(0)])
 	})
 	t.Run("a stale member is fresh after it renewed for recoverAfter, not before", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(1)
 		f.play(2*failAfter, all, false)
 		f.play(55*time.Second, nil, false)
-		require.Equal(t, LivenessStale, f.states[name(0)])
+		require.Equal(t, livenessStale, f.states[name(0)])
 		f.play(15*time.Second, nil, false)
-		require.Equal(t, LivenessFresh, f.states[name(0)])
+		require.Equal(t, livenessFresh, f.states[name(0)])
 	})
 	t.Run("a gap longer than the lease restarts the time to recover", func(t *testing.T) {
 		t.Parallel()
@@ -111,33 +111,33 @@ func TestTracker(t *testing.T) {
 		f.play(30*time.Second, nil, false)
 		f.play(20*time.Second, all, false)
 		f.play(50*time.Second, nil, false)
-		require.Equal(t, LivenessStale, f.states[name(0)])
+		require.Equal(t, livenessStale, f.states[name(0)])
 	})
 	t.Run("after a restart the previous liveness holds and the time without renewals counts from the restart", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(0)
-		require.Equal(t, LivenessFresh, f.tracker.Liveness("east", heartbeat(), LivenessFresh, f.now))
-		require.Equal(t, LivenessStale, f.tracker.Liveness("west", heartbeat(), LivenessStale, f.now))
+		require.Equal(t, livenessFresh, f.tracker.Liveness("east", heartbeat(), livenessFresh, f.now))
+		require.Equal(t, livenessStale, f.tracker.Liveness("west", heartbeat(), livenessStale, f.now))
 		f.play(failAfter-beatEvery, nil, false)
-		require.Equal(t, LivenessFresh, f.tracker.Liveness("east", heartbeat(), LivenessUnknown, f.now))
+		require.Equal(t, livenessFresh, f.tracker.Liveness("east", heartbeat(), livenessUnknown, f.now))
 		f.play(2*beatEvery, nil, false)
-		require.Equal(t, LivenessStale, f.tracker.Liveness("east", heartbeat(), LivenessUnknown, f.now))
+		require.Equal(t, livenessStale, f.tracker.Liveness("east", heartbeat(), livenessUnknown, f.now))
 	})
 	t.Run("renewals seen before the first call of Liveness do not make a stale member fresh", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(0)
 		require.False(t, f.tracker.Renewed("east", f.now))
-		require.Equal(t, LivenessStale, f.tracker.Liveness("east", heartbeat(), LivenessStale, f.now))
+		require.Equal(t, livenessStale, f.tracker.Liveness("east", heartbeat(), livenessStale, f.now))
 	})
 	t.Run("a forgotten member is unknown again", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(1)
 		f.tracker.Forget(name(0))
-		require.Equal(t, LivenessUnknown, f.tracker.Liveness(name(0), heartbeat(), LivenessUnknown, f.now))
+		require.Equal(t, livenessUnknown, f.tracker.Liveness(name(0), heartbeat(), livenessUnknown, f.now))
 	})
 	t.Run("the hub is blind until it sees its own renewals, and when it no longer does", func(t *testing.T) {
 		t.Parallel()
-		tr := NewTracker(tolerance)
+		tr := newTracker(tolerance)
 		now := time.Unix(0, 0)
 		require.True(t, tr.Blind(now))
 		tr.Own(now)
@@ -171,7 +171,7 @@ func TestI16NoFlapping(t *testing.T) {
 		require.Zero(t, f.changes[name(0)])
 		for i := range 3 {
 			require.LessOrEqual(t, f.changes[name(i)], 2)
-			require.Equal(t, LivenessFresh, f.states[name(i)])
+			require.Equal(t, livenessFresh, f.states[name(i)])
 		}
 	})
 }
@@ -187,7 +187,7 @@ func TestI16AMemberThatComesAndGoesStaysStale(t *testing.T) {
 			f.play(time.Duration(rapid.Int32Range(2*h.LeaseSeconds, 300).Draw(t, "seconds off"))*time.Second, all, false)
 		}
 		require.Equal(t, 1, f.changes[name(0)])
-		require.Equal(t, LivenessStale, f.states[name(0)])
+		require.Equal(t, livenessStale, f.states[name(0)])
 	})
 }
 

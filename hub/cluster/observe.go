@@ -36,7 +36,7 @@ type observed struct {
 	have map[slot]object
 	rows []*fleetv1alpha1.MemberWork
 	// heartbeat is the liveness according to the tracker.
-	heartbeat Liveness
+	heartbeat liveness
 	// request is the member's certificate request, or nil.
 	request *certificatesv1.CertificateSigningRequest
 	// push is the state of the connection to a push member.
@@ -68,15 +68,15 @@ func (r *reconciler) observe(ctx context.Context, name string) (observed, error)
 }
 
 // previousLiveness returns the liveness in the status.
-func previousLiveness(mc *fleetv1alpha1.MemberCluster) Liveness {
+func previousLiveness(mc *fleetv1alpha1.MemberCluster) liveness {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 	switch {
 	case c == nil || c.Status == metav1.ConditionUnknown:
-		return LivenessUnknown
+		return livenessUnknown
 	case c.Status == metav1.ConditionTrue:
-		return LivenessFresh
+		return livenessFresh
 	default:
-		return LivenessStale
+		return livenessStale
 	}
 }
 

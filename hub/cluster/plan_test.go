@@ -35,7 +35,7 @@ func settled() *world {
 		},
 	}
 	w := &world{observed{
-		mc: mc, hub: fleetv1alpha1.HubIdentity{UID: "hub", Epoch: 1}, have: map[slot]object{}, heartbeat: LivenessFresh,
+		mc: mc, hub: fleetv1alpha1.HubIdentity{UID: "hub", Epoch: 1}, have: map[slot]object{}, heartbeat: livenessFresh,
 		namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east"}},
 	}}
 	w.withObjects(forMember(mc)...)
@@ -56,7 +56,7 @@ func (w *world) withCondition(kind string, status metav1.ConditionStatus) *world
 }
 
 func (w *world) notJoined() *world {
-	w.mc.Spec.Identity, w.mc.Finalizers, w.namespace, w.heartbeat = nil, nil, nil, LivenessUnknown
+	w.mc.Spec.Identity, w.mc.Finalizers, w.namespace, w.heartbeat = nil, nil, nil, livenessUnknown
 	clear(w.have)
 	return w
 }
@@ -138,7 +138,7 @@ func TestNext(t *testing.T) {
 		}},
 		{"a missing object is created again", func() *world {
 			w := settled()
-			delete(w.have, slot{"RoleBinding", "fleet-east", RoleRows})
+			delete(w.have, slot{"RoleBinding", "fleet-east", roleRows})
 			return w
 		}(), func(t *testing.T, p planned) {
 			t.Helper()
@@ -156,7 +156,7 @@ func TestNext(t *testing.T) {
 		}},
 		{"a binding to another role is deleted and created again", func() *world {
 			w := settled()
-			bound := w.have[slot{"RoleBinding", "fleet-east", RoleRows}].DeepCopyObject().(*rbacv1.RoleBinding)
+			bound := w.have[slot{"RoleBinding", "fleet-east", roleRows}].DeepCopyObject().(*rbacv1.RoleBinding)
 			bound.RoleRef.Name = "cluster-admin"
 			return w.withObjects(bound)
 		}(), func(t *testing.T, p planned) {
@@ -241,7 +241,7 @@ func TestNext(t *testing.T) {
 		}},
 		{"a leaving member keeps its permissions until it is released", func() *world {
 			w := settled().leavingSince(0).row("a", fleetv1alpha1.LeaveOrphan, true)
-			delete(w.have, slot{"RoleBinding", "fleet-east", RoleRows})
+			delete(w.have, slot{"RoleBinding", "fleet-east", roleRows})
 			return w
 		}(), func(t *testing.T, p planned) {
 			t.Helper()
@@ -353,63 +353,63 @@ func TestStatus(t *testing.T) {
 		ready  string
 		events []string
 	}{
-		{"a member that joins", settled(), applied{}, fleetv1alpha1.ClusterReady, ReasonReady, []string{EventJoined}},
+		{"a member that joins", settled(), applied{}, fleetv1alpha1.ClusterReady, reasonReady, []string{eventJoined}},
 		{"a cluster that is not accepted", func() *world {
 			w := settled().notJoined()
 			w.mc.Spec.Accepted = false
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterPending, ReasonNotAccepted, nil},
-		{"a cluster that has not requested a certificate yet", settled().notJoined(), applied{}, fleetv1alpha1.ClusterJoining, ReasonNoRequest, nil},
+		}(), applied{}, fleetv1alpha1.ClusterPending, reasonNotAccepted, nil},
+		{"a cluster that has not requested a certificate yet", settled().notJoined(), applied{}, fleetv1alpha1.ClusterJoining, reasonNoRequest, nil},
 		{"a cluster whose request was denied", func() *world {
 			w := settled().notJoined()
 			w.request = &certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{
 				Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Reason: "X"}},
 			}}
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonRequestDenied, nil},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, reasonRequestDenied, nil},
 		{"a member that was approved and has not renewed its Lease", func() *world {
 			w := settled()
-			w.heartbeat = LivenessUnknown
+			w.heartbeat = livenessUnknown
 			w.request = &certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{
 				Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved}},
 			}}
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonNeverSeen, nil},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, reasonNeverSeen, nil},
 		{"a member whose certificate has expired", func() *world {
 			w := settled()
 			w.mc.Status.Credential = &fleetv1alpha1.CredentialStatus{NotAfter: &metav1.Time{Time: noon}}
-			w.heartbeat = LivenessStale
+			w.heartbeat = livenessStale
 			return w.withPhase(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse)
-		}(), applied{}, fleetv1alpha1.ClusterUnreachable, ReasonCertificateExpired, nil},
+		}(), applied{}, fleetv1alpha1.ClusterUnreachable, reasonCertificateExpired, nil},
 		{"a member that stops renewing its Lease", func() *world {
 			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
-			w.heartbeat = LivenessStale
+			w.heartbeat = livenessStale
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterUnreachable, ReasonHeartbeatLost, []string{EventUnreachable}},
+		}(), applied{}, fleetv1alpha1.ClusterUnreachable, reasonHeartbeatLost, []string{eventUnreachable}},
 		{"I18: a push member whose kubeconfig the hub has lost", func() *world {
 			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
-			w.mc.Spec.Mode, w.heartbeat = fleetv1alpha1.ModePush, LivenessStale
-			w.push = pushState{checked: true, refused: &refusal{reason: ReasonSecretNotFound, message: "Secret a/b does not exist"}}
+			w.mc.Spec.Mode, w.heartbeat = fleetv1alpha1.ModePush, livenessStale
+			w.push = pushState{checked: true, refused: &refusal{reason: reasonSecretNotFound, message: "Secret a/b does not exist"}}
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonSecretNotFound, nil},
+		}(), applied{}, fleetv1alpha1.ClusterReady, reasonSecretNotFound, nil},
 		{
 			"a member that recovers", settled().withPhase(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse),
 			applied{},
-			fleetv1alpha1.ClusterReady, ReasonReady,
-			[]string{EventRecovered},
+			fleetv1alpha1.ClusterReady, reasonReady,
+			[]string{eventRecovered},
 		},
 		{
 			"a member of another hub", settled().withCondition(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse),
 			applied{},
-			fleetv1alpha1.ClusterJoining, ReasonOtherHub, nil,
+			fleetv1alpha1.ClusterJoining, reasonOtherHub, nil,
 		},
 		{"a member whose apiserver is down", settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).
-			withCondition(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse), applied{}, fleetv1alpha1.ClusterReady, ReasonAPIUnhealthy, nil},
+			withCondition(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse), applied{}, fleetv1alpha1.ClusterReady, reasonAPIUnhealthy, nil},
 		{"a member that reports another cluster UID", func() *world {
 			w := settled()
 			w.mc.Status.ClusterUID = "another"
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonWrongIdentity, nil},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, reasonWrongIdentity, nil},
 		{"a member whose reports change all the time", func() *world {
 			w := settled()
 			w.unsteadyFor = time.Minute
@@ -418,42 +418,42 @@ func TestStatus(t *testing.T) {
 		{
 			"a cluster whose namespace was not created by the hub", settled().notJoined(),
 			applied{namespaceTaken: true},
-			fleetv1alpha1.ClusterJoining, ReasonNamespaceTaken, nil,
+			fleetv1alpha1.ClusterJoining, reasonNamespaceTaken, nil,
 		},
 		{
 			"a cluster that leaves", settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).leavingSince(0),
 			applied{},
-			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
-			[]string{EventLeaving},
+			fleetv1alpha1.ClusterLeaving, reasonLeaving,
+			[]string{eventLeaving},
 		},
 		{
 			"a cluster that has left", settled().withPhase(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).
 				withCondition(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).leavingSince(0),
 			applied{released: true},
-			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
-			[]string{EventLeft},
+			fleetv1alpha1.ClusterLeaving, reasonLeaving,
+			[]string{eventLeft},
 		},
 		{
 			"a cluster that left a tombstone", settled().withPhase(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).leavingSince(time.Hour),
 			applied{released: true},
-			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
-			[]string{EventTombstone},
+			fleetv1alpha1.ClusterLeaving, reasonLeaving,
+			[]string{eventTombstone},
 		},
 		{"a push member whose kubeconfig is refused", func() *world {
 			w := push(settled().notJoined())
 			w.push = pushState{checked: true, refused: refuse("user.exec")}
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonKubeconfigRefused, []string{EventCredential}},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, reasonKubeconfigRefused, []string{eventCredential}},
 		{"a push member that does not accept the credential", func() *world {
 			w := push(settled().notJoined())
 			w.push = pushState{checked: true, cause: link.Unauthorized, problem: "the member does not accept it"}
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterJoining, string(link.Unauthorized), []string{EventCredential}},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, string(link.Unauthorized), []string{eventCredential}},
 		{"a push member whose certificate is of another CA", func() *world {
 			w := push(settled().notJoined())
 			w.push = pushState{checked: true, cause: link.UnknownAuthority, problem: "another CA"}
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterJoining, string(link.UnknownAuthority), []string{EventCredential}},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, string(link.UnknownAuthority), []string{eventCredential}},
 		{"a push member whose address does not resolve", func() *world {
 			w := push(settled().notJoined())
 			w.push = pushState{checked: true, cause: link.NameNotResolved, problem: "no such name"}
@@ -463,27 +463,27 @@ func TestStatus(t *testing.T) {
 			w := push(settled().notJoined())
 			w.push = pushState{checked: true}
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonChecking, nil},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, reasonChecking, nil},
 		{"a member that is too old for the hub", func() *world {
 			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.hub.Version, w.mc.Status.AgentVersion = "v0.4.0", "v0.2.0"
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonVersionSkew, nil},
+		}(), applied{}, fleetv1alpha1.ClusterReady, reasonVersionSkew, nil},
 		{"a member that is too new for the hub", func() *world {
 			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.hub.Version, w.mc.Status.AgentVersion = "v0.2.0", "v0.4.0"
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonVersionSkew, nil},
+		}(), applied{}, fleetv1alpha1.ClusterReady, reasonVersionSkew, nil},
 		{"a member that is one minor version behind", func() *world {
 			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.hub.Version, w.mc.Status.AgentVersion = "v0.3.0", "v0.2.0"
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonReady, nil},
+		}(), applied{}, fleetv1alpha1.ClusterReady, reasonReady, nil},
 		{"a push member that has joined under another name", func() *world {
 			w := push(settled().notJoined())
 			w.push, w.holder = pushState{checked: true, clusterUID: "uid"}, "old"
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonIdentityTaken, []string{EventCredential}},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, reasonIdentityTaken, []string{eventCredential}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -492,7 +492,7 @@ func TestStatus(t *testing.T) {
 			got, events := status(o, p, c.done, noon)
 			require.Equal(t, c.phase, got.Phase)
 			ready := report.GetCondition(got.Conditions, fleetv1alpha1.ConditionReady)
-			if c.ready == ReasonNamespaceTaken { // before the credential is checked
+			if c.ready == reasonNamespaceTaken { // before the credential is checked
 				require.Contains(t, ready.Message, "choose another cluster name")
 			}
 			require.Equal(t, c.ready, ready.Reason, ready.Message)
@@ -535,7 +535,7 @@ func TestKstatusTellsHowFarAMemberClusterIs(t *testing.T) {
 		{name: "a member that is ready", world: settled(), want: kstatus.CurrentStatus},
 		{name: "a member that stopped renewing its Lease", world: func() *world {
 			w := settled().withPhase(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
-			w.heartbeat = LivenessStale
+			w.heartbeat = livenessStale
 			return w
 		}(), want: kstatus.InProgressStatus},
 		{
@@ -612,7 +612,7 @@ func TestI17ManyUnreachableMembersAreOnlyFrozen(t *testing.T) {
 		for i := range members {
 			w := settled().row("a", fleetv1alpha1.LeaveDelete, false)
 			w.heartbeat = f.states[name(i)]
-			require.Equal(t, dark(i), w.heartbeat == LivenessStale)
+			require.Equal(t, dark(i), w.heartbeat == livenessStale)
 			require.Equal(t, planned{}, plan(w.observed, noon), "member %d", i)
 		}
 	})
@@ -622,12 +622,12 @@ func TestI17ManyUnreachableMembersAreOnlyFrozen(t *testing.T) {
 func TestI18WhatTheHubCanNotConnectToIsNotLost(t *testing.T) {
 	t.Parallel()
 	w := settled()
-	w.mc.Spec.Mode, w.heartbeat = fleetv1alpha1.ModePush, LivenessStale
-	w.push = pushState{checked: true, refused: &refusal{reason: ReasonSecretNotFound, message: "the Secret is gone"}}
+	w.mc.Spec.Mode, w.heartbeat = fleetv1alpha1.ModePush, livenessStale
+	w.push = pushState{checked: true, refused: &refusal{reason: reasonSecretNotFound, message: "the Secret is gone"}}
 	got, _ := status(w.observed, plan(w.observed, noon), applied{}, noon)
 	c := report.GetCondition(got.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 	require.Equal(t, metav1.ConditionUnknown, c.Status)
-	require.Equal(t, ReasonHubSideFault, c.Reason)
+	require.Equal(t, reasonHubSideFault, c.Reason)
 }
 
 func TestVersionsAreComparedOnceBothAreKnown(t *testing.T) {

@@ -284,17 +284,17 @@ func (p *pusher) follow(ctx context.Context, ref fleetv1alpha1.SecretKeyRef, tou
 	}()
 	read = func(ctx context.Context) ([]byte, *refusal) {
 		if !one.WaitForCacheSync(ctx) {
-			return nil, &refusal{reason: ReasonChecking, message: "Secret " + key.String() + " can't be read yet"}
+			return nil, &refusal{reason: reasonChecking, message: "Secret " + key.String() + " can't be read yet"}
 		}
 		secret := &corev1.Secret{}
 		if err := one.Get(ctx, key, secret); err != nil {
 			return nil, &refusal{
-				reason: ReasonSecretNotFound, message: "Secret " + key.String() + " does not exist: create it with the member's kubeconfig in key " + ref.Key,
+				reason: reasonSecretNotFound, message: "Secret " + key.String() + " does not exist: create it with the member's kubeconfig in key " + ref.Key,
 			}
 		}
 		content, ok := secret.Data[ref.Key]
 		if !ok {
-			return nil, &refusal{reason: ReasonSecretNotFound, message: "Secret " + key.String() + " has no key " + ref.Key}
+			return nil, &refusal{reason: reasonSecretNotFound, message: "Secret " + key.String() + " has no key " + ref.Key}
 		}
 		return content, nil
 	}
@@ -370,7 +370,7 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	}
 	if t.identity != uid {
 		p.updateState(name, func(s *pushState) {
-			s.refused = &refusal{reason: ReasonWrongIdentity, message: errOtherCluster.Error()}
+			s.refused = &refusal{reason: reasonWrongIdentity, message: errOtherCluster.Error()}
 		})
 		return errOtherCluster
 	}

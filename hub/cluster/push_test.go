@@ -126,7 +126,7 @@ func TestPusherEndsWithItsContext(t *testing.T) {
 	go func() { ended <- p.Start(ctx) }()
 	p.Set("west", &target{secret: fleetv1alpha1.SecretKeyRef{Namespace: "kube-system", Name: "x", Key: "value"}})
 	require.Eventually(t, func() bool { return p.State("west").checked }, testtimeout.Scale(5*time.Second), time.Millisecond)
-	require.Equal(t, ReasonKubeconfigRefused, p.State("west").refused.reason, "a Secret in another namespace is not requested")
+	require.Equal(t, reasonKubeconfigRefused, p.State("west").refused.reason, "a Secret in another namespace is not requested")
 	cancel()
 	require.NoError(t, <-ended)
 }

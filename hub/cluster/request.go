@@ -22,36 +22,36 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/manager/link"
 )
 
-// Decision is the decision on a certificate request.
-type Decision string
+// decision is the decision on a certificate request.
+type decision string
 
 // Decisions.
 const (
-	// DecisionApprove means that the request is exactly what a member may request.
-	DecisionApprove Decision = "Approve"
-	// DecisionDeny means that the request uses our names, but is not exactly that.
-	DecisionDeny Decision = "Deny"
+	// decisionApprove means that the request is exactly what a member may request.
+	decisionApprove decision = "Approve"
+	// decisionDeny means that the request uses our names, but is not exactly that.
+	decisionDeny decision = "Deny"
 )
 
 // Reasons of a decision on a certificate request, in its condition and in the event.
 const (
-	ReasonApproved        = "MemberVerified"
-	ReasonMalformed       = "Malformed"
-	ReasonWrongSubject    = "WrongSubject"
-	ReasonWrongName       = "WrongName"
-	ReasonSubjectAltNames = "SubjectAltNames"
-	ReasonWrongKey        = "WrongKey"
-	ReasonWrongUsages     = "WrongUsages"
-	ReasonWrongExpiration = "WrongExpiration"
-	ReasonUnknownCluster  = "UnknownCluster"
-	ReasonNotPull         = "NotPull"
-	ReasonNotAccepted     = "NotAccepted"
-	ReasonLeaving         = "Leaving"
-	ReasonWrongRequester  = "WrongRequester"
-	ReasonTokenSpent      = "TokenSpent"
-	ReasonWrongIdentity   = "WrongIdentity"
-	ReasonIdentityTaken   = "IdentityTaken"
-	ReasonNeverJoined     = "NeverJoined"
+	reasonApproved        = "MemberVerified"
+	reasonMalformed       = "Malformed"
+	reasonWrongSubject    = "WrongSubject"
+	reasonWrongName       = "WrongName"
+	reasonSubjectAltNames = "SubjectAltNames"
+	reasonWrongKey        = "WrongKey"
+	reasonWrongUsages     = "WrongUsages"
+	reasonWrongExpiration = "WrongExpiration"
+	reasonUnknownCluster  = "UnknownCluster"
+	reasonNotPull         = "NotPull"
+	reasonNotAccepted     = "NotAccepted"
+	reasonLeaving         = "Leaving"
+	reasonWrongRequester  = "WrongRequester"
+	reasonTokenSpent      = "TokenSpent"
+	reasonWrongIdentity   = "WrongIdentity"
+	reasonIdentityTaken   = "IdentityTaken"
+	reasonNeverJoined     = "NeverJoined"
 )
 
 const (
@@ -65,7 +65,7 @@ const (
 
 // outcome is the result of decide.
 type outcome struct {
-	decision Decision
+	decision decision
 	reason   string
 	message  string
 	// clusterUID is the member's identity, which an approval binds.
@@ -148,10 +148,10 @@ func firstRunes(s string, n int) string {
 func decide(csr *certificatesv1.CertificateSigningRequest, cluster string, k requestFacts) outcome {
 	request, err := parse(csr.Spec.Request)
 	if err != nil {
-		return deny(ReasonMalformed, "spec.request is not one PEM block with a signed certificate request: %v", err)
+		return deny(reasonMalformed, "spec.request is not one PEM block with a signed certificate request: %v", err)
 	}
 	if cluster == "" || !exactSubject(request) {
-		return deny(ReasonWrongSubject, "the subject must be CN=kruise:member:<cluster>:<the first 8 characters of the MemberCluster's UID>, "+
+		return deny(reasonWrongSubject, "the subject must be CN=kruise:member:<cluster>:<the first 8 characters of the MemberCluster's UID>, "+
 			"O=kruise:members and another O that equals the CN, and nothing else")
 	}
 	uid, bootstrap := csr.Annotations[link.AnnotationClusterUID], false
@@ -172,7 +172,7 @@ func decide(csr *certificatesv1.CertificateSigningRequest, cluster string, k req
 		return *v
 	}
 	return outcome{
-		decision: DecisionApprove, reason: ReasonApproved, clusterUID: uid, bootstrap: bootstrap,
+		decision: decisionApprove, reason: reasonApproved, clusterUID: uid, bootstrap: bootstrap,
 		message: fmt.Sprintf("request of member cluster %s with identity %s", cluster, uid),
 	}
 }
@@ -221,19 +221,19 @@ func exactSubject(r *x509.CertificateRequest) bool {
 // checkRequest checks everything that doesn't depend on the cluster.
 func checkRequest(csr *certificatesv1.CertificateSigningRequest, r *x509.CertificateRequest, cluster string) *outcome {
 	if csr.Name != fleetv1alpha1.RequestName(cluster) {
-		return denied(ReasonWrongName, "the request must be named %s", fleetv1alpha1.RequestName(cluster))
+		return denied(reasonWrongName, "the request must be named %s", fleetv1alpha1.RequestName(cluster))
 	}
 	sans := len(r.DNSNames) + len(r.IPAddresses) + len(r.EmailAddresses) + len(r.URIs)
 	if sans > 0 || len(r.Extensions) > 0 {
-		return denied(ReasonSubjectAltNames, "the request must carry no subject alternative names and no other extensions")
+		return denied(reasonSubjectAltNames, "the request must carry no subject alternative names and no other extensions")
 	}
 	if key, ok := r.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() {
-		return denied(ReasonWrongKey, "the key must be ECDSA P-256")
+		return denied(reasonWrongKey, "the key must be ECDSA P-256")
 	}
 	usages := slices.Clone(csr.Spec.Usages)
 	slices.Sort(usages)
 	if !slices.Equal(usages, []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature}) {
-		return denied(ReasonWrongUsages, "usages must be exactly %q and %q", certificatesv1.UsageDigitalSignature,
+		return denied(reasonWrongUsages, "usages must be exactly %q and %q", certificatesv1.UsageDigitalSignature,
 			certificatesv1.UsageClientAuth)
 	}
 	return nil
@@ -244,16 +244,16 @@ func checkMember(r *x509.CertificateRequest, cluster string, k requestFacts) *ou
 	mc := k.cluster
 	switch {
 	case mc == nil:
-		return denied(ReasonUnknownCluster, "there is no member cluster %s", cluster)
+		return denied(reasonUnknownCluster, "there is no member cluster %s", cluster)
 	case r.Subject.CommonName != fleetv1alpha1.User(cluster, mc.UID):
-		return denied(ReasonWrongSubject, "the CN must be %s: %s belongs to another member cluster of that name",
+		return denied(reasonWrongSubject, "the CN must be %s: %s belongs to another member cluster of that name",
 			fleetv1alpha1.User(cluster, mc.UID), r.Subject.CommonName)
 	case !mc.DeletionTimestamp.IsZero():
-		return denied(ReasonLeaving, "member cluster %s is leaving", cluster)
+		return denied(reasonLeaving, "member cluster %s is leaving", cluster)
 	case mc.Spec.Mode == fleetv1alpha1.ModePush:
-		return denied(ReasonNotPull, "member cluster %s is in mode Push: it needs no certificate", cluster)
+		return denied(reasonNotPull, "member cluster %s is in mode Push: it needs no certificate", cluster)
 	case !mc.Spec.Accepted:
-		return denied(ReasonNotAccepted, "member cluster %s is not accepted: run kubectl kruise cluster accept %s", cluster, cluster)
+		return denied(reasonNotAccepted, "member cluster %s is not accepted: run kubectl kruise cluster accept %s", cluster, cluster)
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func checkLife(csr *certificatesv1.CertificateSigningRequest, mc *fleetv1alpha1.
 	}
 	asked := csr.Spec.ExpirationSeconds
 	if asked == nil || *asked < shortestCertTTL || *asked > longest {
-		return denied(ReasonWrongExpiration, "expirationSeconds must be between %d and %d, the cluster's pull.certTTLSeconds",
+		return denied(reasonWrongExpiration, "expirationSeconds must be between %d and %d, the cluster's pull.certTTLSeconds",
 			shortestCertTTL, longest)
 	}
 	return nil
@@ -278,19 +278,19 @@ func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster strin
 	switch csr.Spec.Username {
 	case fleetv1alpha1.User(cluster, k.cluster.UID):
 		if k.cluster.Spec.Identity == nil {
-			return false, denied(ReasonNeverJoined, "member cluster %s has not joined, so it has no certificate to renew", cluster)
+			return false, denied(reasonNeverJoined, "member cluster %s has not joined, so it has no certificate to renew", cluster)
 		}
 		return false, nil
 	case account:
 	default:
-		return false, denied(ReasonWrongRequester, "requested by %q: only the member itself or its bootstrap account may request it",
+		return false, denied(reasonWrongRequester, "requested by %q: only the member itself or its bootstrap account may request it",
 			csr.Spec.Username)
 	}
 	if k.account == nil || csr.Spec.UID != string(k.account.UID) {
-		return true, denied(ReasonTokenSpent, "the join token belongs to an account that is gone: run kubectl kruise cluster token %s", cluster)
+		return true, denied(reasonTokenSpent, "the join token belongs to an account that is gone: run kubectl kruise cluster token %s", cluster)
 	}
 	if used(k.account, k.lease) {
-		return true, denied(ReasonTokenSpent, "the join token has been used: run kubectl kruise cluster token %s", cluster)
+		return true, denied(reasonTokenSpent, "the join token has been used: run kubectl kruise cluster token %s", cluster)
 	}
 	return true, nil
 }
@@ -311,17 +311,17 @@ func used(account *corev1.ServiceAccount, lease *coordinationv1.Lease) bool {
 func checkIdentity(uid string, bootstrap bool, k requestFacts) *outcome {
 	name := k.cluster.Name
 	if !validUID(uid) {
-		return denied(ReasonWrongIdentity, "annotation %s must be the UID of the member's namespace kube-system", link.AnnotationClusterUID)
+		return denied(reasonWrongIdentity, "annotation %s must be the UID of the member's namespace kube-system", link.AnnotationClusterUID)
 	}
 	if id := k.cluster.Spec.Identity; id != nil && id.ClusterUID != uid {
 		what := "certificate"
 		if bootstrap {
 			what = "join token"
 		}
-		return denied(ReasonWrongIdentity, "a cluster with UID %s used the %s of member cluster %s, which joined with another UID", uid, what, name)
+		return denied(reasonWrongIdentity, "a cluster with UID %s used the %s of member cluster %s, which joined with another UID", uid, what, name)
 	}
 	if other := k.holder(uid); other != "" {
-		return denied(ReasonIdentityTaken, "the cluster with UID %s has already joined as %s: it must leave there first", uid, other)
+		return denied(reasonIdentityTaken, "the cluster with UID %s has already joined as %s: it must leave there first", uid, other)
 	}
 	return nil
 }
@@ -330,7 +330,7 @@ func checkIdentity(uid string, bootstrap bool, k requestFacts) *outcome {
 func validUID(uid string) bool { return len(validation.IsDNS1123Label(uid)) == 0 }
 
 func deny(reason, format string, args ...any) outcome {
-	return outcome{decision: DecisionDeny, reason: reason, message: fmt.Sprintf(format, args...)}
+	return outcome{decision: decisionDeny, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
 func denied(reason, format string, args ...any) *outcome {

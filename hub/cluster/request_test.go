@@ -145,189 +145,189 @@ func TestDecide(t *testing.T) {
 		change func(*testing.T, *requestCase)
 		want   string
 	}{
-		{"the first request of an accepted member is approved", change(func(*requestCase) {}), ReasonApproved},
-		{"the organizations may be in any order", subject(member, member, members), ReasonApproved},
-		{"a shorter lifetime than the cluster may have is approved", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = new(int32(600)) }), ReasonApproved},
-		{"a renewal by the member itself is approved", change(joinedMember), ReasonApproved},
+		{"the first request of an accepted member is approved", change(func(*requestCase) {}), reasonApproved},
+		{"the organizations may be in any order", subject(member, member, members), reasonApproved},
+		{"a shorter lifetime than the cluster may have is approved", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = new(int32(600)) }), reasonApproved},
+		{"a renewal by the member itself is approved", change(joinedMember), reasonApproved},
 		{"a new token of a cluster that has joined is valid for the same cluster", change(func(a *requestCase) {
 			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: eastUID}
-		}), ReasonApproved},
+		}), reasonApproved},
 
-		{"a prefix before the name is refused", subject("x-kruise:member:east:0badcafe", members, member), ReasonWrongSubject},
-		{"a blank before the name is refused", subject(" kruise:member:east:0badcafe", members, member), ReasonWrongSubject},
-		{"a suffix after the name is refused", subject("kruise:member:east2:0badcafe", members, member), ReasonWrongSubject},
+		{"a prefix before the name is refused", subject("x-kruise:member:east:0badcafe", members, member), reasonWrongSubject},
+		{"a blank before the name is refused", subject(" kruise:member:east:0badcafe", members, member), reasonWrongSubject},
+		{"a suffix after the name is refused", subject("kruise:member:east2:0badcafe", members, member), reasonWrongSubject},
 		{
 			"a suffix in both places makes it another cluster's request",
-			subject("kruise:member:east2:0badcafe", members, "kruise:member:east2:0badcafe"), ReasonWrongName,
+			subject("kruise:member:east2:0badcafe", members, "kruise:member:east2:0badcafe"), reasonWrongName,
 		},
 		{
 			"an earlier cluster of that name is refused",
-			subject("kruise:member:east:deadbeef", members, "kruise:member:east:deadbeef"), ReasonWrongSubject,
+			subject("kruise:member:east:deadbeef", members, "kruise:member:east:deadbeef"), reasonWrongSubject,
 		},
-		{"a name without the cluster's UID is refused", subject("kruise:member:east", members, "kruise:member:east"), ReasonWrongSubject},
-		{"an empty UID is refused", subject("kruise:member:east:", members, "kruise:member:east:"), ReasonWrongSubject},
+		{"a name without the cluster's UID is refused", subject("kruise:member:east", members, "kruise:member:east"), reasonWrongSubject},
+		{"an empty UID is refused", subject("kruise:member:east:", members, "kruise:member:east:"), reasonWrongSubject},
 		{
 			"a longer UID is refused", subject("kruise:member:east:0badcafe-7425", members, "kruise:member:east:0badcafe-7425"),
-			ReasonWrongSubject,
+			reasonWrongSubject,
 		},
-		{"a blank after the name is refused", subject(member+" ", members, member), ReasonWrongSubject},
-		{"another case of the cluster is refused", subject("kruise:member:East:0badcafe", members, "kruise:member:East:0badcafe"), ReasonWrongSubject},
-		{"another case of the prefix is refused", subject("Kruise:Member:east", members, member), ReasonWrongSubject},
-		{"a further colon is refused", subject(member+":admin", members, member+":admin"), ReasonWrongSubject},
-		{"a missing colon is refused", subject("kruise:membereast", members, member), ReasonWrongSubject},
-		{"a Cyrillic letter in the cluster is refused", subject("kruise:member:\u0435ast:0badcafe", members, "kruise:member:\u0435ast:0badcafe"), ReasonWrongSubject},
-		{"the Kelvin sign for the K is refused", subject("\u212Aruise:member:east", members, member), ReasonWrongSubject},
-		{"a zero-width blank is refused", subject(member+"\u200b", members, member), ReasonWrongSubject},
-		{"a null byte is refused", subject(member+"\x00", members, member), ReasonWrongSubject},
-		{"an empty cluster is refused", subject("kruise:member::0badcafe", members, "kruise:member::0badcafe"), ReasonWrongSubject},
-		{"an empty name is refused", subject("", members, member), ReasonWrongSubject},
-		{"the name of an administrators' user is refused", subject("kubernetes-admin", members, member), ReasonWrongSubject},
+		{"a blank after the name is refused", subject(member+" ", members, member), reasonWrongSubject},
+		{"another case of the cluster is refused", subject("kruise:member:East:0badcafe", members, "kruise:member:East:0badcafe"), reasonWrongSubject},
+		{"another case of the prefix is refused", subject("Kruise:Member:east", members, member), reasonWrongSubject},
+		{"a further colon is refused", subject(member+":admin", members, member+":admin"), reasonWrongSubject},
+		{"a missing colon is refused", subject("kruise:membereast", members, member), reasonWrongSubject},
+		{"a Cyrillic letter in the cluster is refused", subject("kruise:member:\u0435ast:0badcafe", members, "kruise:member:\u0435ast:0badcafe"), reasonWrongSubject},
+		{"the Kelvin sign for the K is refused", subject("\u212Aruise:member:east", members, member), reasonWrongSubject},
+		{"a zero-width blank is refused", subject(member+"\u200b", members, member), reasonWrongSubject},
+		{"a null byte is refused", subject(member+"\x00", members, member), reasonWrongSubject},
+		{"an empty cluster is refused", subject("kruise:member::0badcafe", members, "kruise:member::0badcafe"), reasonWrongSubject},
+		{"an empty name is refused", subject("", members, member), reasonWrongSubject},
+		{"the name of an administrators' user is refused", subject("kubernetes-admin", members, member), reasonWrongSubject},
 
-		{"no organisation is refused", subject(member), ReasonWrongSubject},
-		{"a missing members' group is refused", subject(member, member), ReasonWrongSubject},
-		{"a missing own group is refused", subject(member, members), ReasonWrongSubject},
-		{"a further group is refused", subject(member, members, member, "system:masters"), ReasonWrongSubject},
-		{"a group twice is refused", subject(member, members, member, member), ReasonWrongSubject},
-		{"another cluster's group is refused", subject(member, members, "kruise:member:west"), ReasonWrongSubject},
-		{"an empty group is refused", subject(member, members, member, ""), ReasonWrongSubject},
-		{"another attribute of the subject is refused", change(func(a *requestCase) { a.template.Subject.OrganizationalUnit = []string{"x"} }), ReasonWrongSubject},
+		{"no organisation is refused", subject(member), reasonWrongSubject},
+		{"a missing members' group is refused", subject(member, member), reasonWrongSubject},
+		{"a missing own group is refused", subject(member, members), reasonWrongSubject},
+		{"a further group is refused", subject(member, members, member, "system:masters"), reasonWrongSubject},
+		{"a group twice is refused", subject(member, members, member, member), reasonWrongSubject},
+		{"another cluster's group is refused", subject(member, members, "kruise:member:west"), reasonWrongSubject},
+		{"an empty group is refused", subject(member, members, member, ""), reasonWrongSubject},
+		{"another attribute of the subject is refused", change(func(a *requestCase) { a.template.Subject.OrganizationalUnit = []string{"x"} }), reasonWrongSubject},
 		{"a second common name is refused", change(func(a *requestCase) {
 			a.template.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "kubernetes-admin"}}
-		}), ReasonWrongSubject},
+		}), reasonWrongSubject},
 
-		{"a DNS name is refused", change(func(a *requestCase) { a.template.DNSNames = []string{"hub.example"} }), ReasonSubjectAltNames},
-		{"an IP address is refused", change(func(a *requestCase) { a.template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} }), ReasonSubjectAltNames},
-		{"an e-mail address is refused", change(func(a *requestCase) { a.template.EmailAddresses = []string{"a@b.example"} }), ReasonSubjectAltNames},
+		{"a DNS name is refused", change(func(a *requestCase) { a.template.DNSNames = []string{"hub.example"} }), reasonSubjectAltNames},
+		{"an IP address is refused", change(func(a *requestCase) { a.template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} }), reasonSubjectAltNames},
+		{"an e-mail address is refused", change(func(a *requestCase) { a.template.EmailAddresses = []string{"a@b.example"} }), reasonSubjectAltNames},
 		{"a URI is refused", change(func(a *requestCase) {
 			a.template.URIs = []*url.URL{{Scheme: "spiffe", Host: "hub", Path: "/admin"}}
-		}), ReasonSubjectAltNames},
+		}), reasonSubjectAltNames},
 		{"another extension is refused", change(func(a *requestCase) {
 			a.template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}
-		}), ReasonSubjectAltNames},
+		}), reasonSubjectAltNames},
 
 		{"an RSA key is refused", func(t *testing.T, a *requestCase) {
 			t.Helper()
 			key, err := rsa.GenerateKey(rand.Reader, 2048)
 			require.NoError(t, err)
 			a.key = key
-		}, ReasonWrongKey},
+		}, reasonWrongKey},
 		{"another curve is refused", func(t *testing.T, a *requestCase) {
 			t.Helper()
 			key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 			require.NoError(t, err)
 			a.key = key
-		}, ReasonWrongKey},
+		}, reasonWrongKey},
 
 		{"server auth is refused", change(func(a *requestCase) {
 			a.csr.Spec.Usages = append(a.csr.Spec.Usages, certificatesv1.UsageServerAuth)
-		}), ReasonWrongUsages},
+		}), reasonWrongUsages},
 		{"key encipherment is refused", change(func(a *requestCase) {
 			a.csr.Spec.Usages = append(a.csr.Spec.Usages, certificatesv1.UsageKeyEncipherment)
-		}), ReasonWrongUsages},
-		{"a missing usage is refused", change(func(a *requestCase) { a.csr.Spec.Usages = a.csr.Spec.Usages[:1] }), ReasonWrongUsages},
-		{"no usages are refused", change(func(a *requestCase) { a.csr.Spec.Usages = nil }), ReasonWrongUsages},
+		}), reasonWrongUsages},
+		{"a missing usage is refused", change(func(a *requestCase) { a.csr.Spec.Usages = a.csr.Spec.Usages[:1] }), reasonWrongUsages},
+		{"no usages are refused", change(func(a *requestCase) { a.csr.Spec.Usages = nil }), reasonWrongUsages},
 
-		{"no expiration is refused", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = nil }), ReasonWrongExpiration},
-		{"a longer lifetime than the cluster may have is refused", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = new(int32(86401)) }), ReasonWrongExpiration},
+		{"no expiration is refused", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = nil }), reasonWrongExpiration},
+		{"a longer lifetime than the cluster may have is refused", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = new(int32(86401)) }), reasonWrongExpiration},
 		{"a longer lifetime than the default is refused where the cluster sets none", change(func(a *requestCase) {
 			a.mc.Spec.Pull = nil
 			a.csr.Spec.ExpirationSeconds = new(int32(86401))
-		}), ReasonWrongExpiration},
-		{"a shorter lifetime than Kubernetes signs is refused", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = new(int32(599)) }), ReasonWrongExpiration},
+		}), reasonWrongExpiration},
+		{"a shorter lifetime than Kubernetes signs is refused", change(func(a *requestCase) { a.csr.Spec.ExpirationSeconds = new(int32(599)) }), reasonWrongExpiration},
 
-		{"another name of the object is refused", change(func(a *requestCase) { a.csr.Name = "fleet-east-2" }), ReasonWrongName},
-		{"the name of another cluster's request is refused", change(func(a *requestCase) { a.csr.Name = "fleet-west" }), ReasonWrongName},
+		{"another name of the object is refused", change(func(a *requestCase) { a.csr.Name = "fleet-east-2" }), reasonWrongName},
+		{"the name of another cluster's request is refused", change(func(a *requestCase) { a.csr.Name = "fleet-west" }), reasonWrongName},
 
-		{"an unknown cluster is refused", change(func(a *requestCase) { a.mc = nil }), ReasonUnknownCluster},
-		{"a cluster that is not accepted is refused", change(func(a *requestCase) { a.mc.Spec.Accepted = false }), ReasonNotAccepted},
-		{"a push cluster is refused", change(func(a *requestCase) { a.mc.Spec.Mode = fleetv1alpha1.ModePush }), ReasonNotPull},
-		{"a leaving cluster is refused", change(func(a *requestCase) { a.mc.DeletionTimestamp = new(metav1.Unix(1, 0)) }), ReasonLeaving},
+		{"an unknown cluster is refused", change(func(a *requestCase) { a.mc = nil }), reasonUnknownCluster},
+		{"a cluster that is not accepted is refused", change(func(a *requestCase) { a.mc.Spec.Accepted = false }), reasonNotAccepted},
+		{"a push cluster is refused", change(func(a *requestCase) { a.mc.Spec.Mode = fleetv1alpha1.ModePush }), reasonNotPull},
+		{"a leaving cluster is refused", change(func(a *requestCase) { a.mc.DeletionTimestamp = new(metav1.Unix(1, 0)) }), reasonLeaving},
 
 		{"another cluster's bootstrap account is refused", change(func(a *requestCase) {
 			a.csr.Spec.Username = "system:serviceaccount:fleet-west:bootstrap-west"
-		}), ReasonWrongRequester},
+		}), reasonWrongRequester},
 		{"another account in the cluster's namespace is refused", change(func(a *requestCase) {
 			a.csr.Spec.Username = "system:serviceaccount:fleet-east:default"
-		}), ReasonWrongRequester},
+		}), reasonWrongRequester},
 		{"an account of that name in another namespace is refused", change(func(a *requestCase) {
 			a.csr.Spec.Username = "system:serviceaccount:default:bootstrap-east"
-		}), ReasonWrongRequester},
+		}), reasonWrongRequester},
 		{"another member is refused", change(func(a *requestCase) {
 			joinedMember(a)
 			a.csr.Spec.Username = "kruise:member:west"
-		}), ReasonWrongRequester},
+		}), reasonWrongRequester},
 		{"a certificate of an earlier cluster of that name is refused", change(func(a *requestCase) {
 			joinedMember(a)
 			a.csr.Spec.Username = "kruise:member:east:deadbeef"
-		}), ReasonWrongRequester},
+		}), reasonWrongRequester},
 		{"a requester of another case is refused", change(func(a *requestCase) {
 			joinedMember(a)
 			a.csr.Spec.Username = "kruise:member:EAST:0badcafe"
-		}), ReasonWrongRequester},
-		{"an administrator is refused", change(func(a *requestCase) { a.csr.Spec.Username = "kubernetes-admin" }), ReasonWrongRequester},
-		{"an empty requester is refused", change(func(a *requestCase) { a.csr.Spec.Username = "" }), ReasonWrongRequester},
+		}), reasonWrongRequester},
+		{"an administrator is refused", change(func(a *requestCase) { a.csr.Spec.Username = "kubernetes-admin" }), reasonWrongRequester},
+		{"an empty requester is refused", change(func(a *requestCase) { a.csr.Spec.Username = "" }), reasonWrongRequester},
 		{"a member that has not joined can't renew", change(func(a *requestCase) {
 			joinedMember(a)
 			a.mc.Spec.Identity = nil
-		}), ReasonNeverJoined},
+		}), reasonNeverJoined},
 
-		{"a token of an account that was replaced is refused", change(func(a *requestCase) { a.account.UID = types.UID("newer") }), ReasonTokenSpent},
-		{"a token of an account that is gone is refused", change(func(a *requestCase) { a.account = nil }), ReasonTokenSpent},
+		{"a token of an account that was replaced is refused", change(func(a *requestCase) { a.account.UID = types.UID("newer") }), reasonTokenSpent},
+		{"a token of an account that is gone is refused", change(func(a *requestCase) { a.account = nil }), reasonTokenSpent},
 		{"a token is refused once the member has renewed its Lease with the certificate", change(func(a *requestCase) {
 			a.spend("7")
 			a.lease = memberLease("8", true)
-		}), ReasonTokenSpent},
+		}), reasonTokenSpent},
 		{
 			"a token is valid again until the member renews its Lease, as an agent may crash before it stores its certificate",
 			change(func(a *requestCase) {
 				a.spend("7")
 				a.lease = memberLease("7", true)
-			}), ReasonApproved,
+			}), reasonApproved,
 		},
 		{"a Lease that was created again is not a renewal", change(func(a *requestCase) {
 			a.spend("7")
 			a.lease = memberLease("8", false)
-		}), ReasonApproved},
+		}), reasonApproved},
 		{"a missing Lease is not a renewal", change(func(a *requestCase) {
 			a.spend("7")
 			a.lease = nil
-		}), ReasonApproved},
+		}), reasonApproved},
 		{"a token is not valid for another cluster in between", change(func(a *requestCase) {
 			a.spend("7")
 			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: "another"}
-		}), ReasonWrongIdentity},
+		}), reasonWrongIdentity},
 		{"an invalid annotation counts as used", change(func(a *requestCase) {
 			a.spend("x")
 			a.lease = memberLease("7", true)
-		}), ReasonTokenSpent},
+		}), reasonTokenSpent},
 
 		{"another cluster under the name of one that joined is refused", change(func(a *requestCase) {
 			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: "another"}
-		}), ReasonWrongIdentity},
+		}), reasonWrongIdentity},
 		{"a renewal for another cluster UID is refused", change(func(a *requestCase) {
 			joinedMember(a)
 			a.csr.Annotations[link.AnnotationClusterUID] = "another"
-		}), ReasonWrongIdentity},
-		{"a missing cluster UID is refused", change(func(a *requestCase) { a.csr.Annotations = nil }), ReasonWrongIdentity},
+		}), reasonWrongIdentity},
+		{"a missing cluster UID is refused", change(func(a *requestCase) { a.csr.Annotations = nil }), reasonWrongIdentity},
 		{"a cluster UID that can't be part of a name is refused", change(func(a *requestCase) {
 			a.csr.Annotations[link.AnnotationClusterUID] = "../../" + eastUID
-		}), ReasonWrongIdentity},
-		{"a cluster that has joined under another name is refused", change(func(a *requestCase) { a.others[eastUID] = "old-east" }), ReasonIdentityTaken},
+		}), reasonWrongIdentity},
+		{"a cluster that has joined under another name is refused", change(func(a *requestCase) { a.others[eastUID] = "old-east" }), reasonIdentityTaken},
 
 		{"data after the PEM block is refused", change(func(a *requestCase) {
 			a.wrap = func(b []byte) []byte { return append(b, b...) }
-		}), ReasonMalformed},
+		}), reasonMalformed},
 		{"another PEM block is refused", change(func(a *requestCase) {
 			a.wrap = func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), requestBlock, "CERTIFICATE")) }
-		}), ReasonMalformed},
-		{"no PEM block is refused", change(func(a *requestCase) { a.wrap = func([]byte) []byte { return []byte("x") } }), ReasonMalformed},
+		}), reasonMalformed},
+		{"no PEM block is refused", change(func(a *requestCase) { a.wrap = func([]byte) []byte { return []byte("x") } }), reasonMalformed},
 		{"a request whose signature does not match is refused", change(func(a *requestCase) {
 			a.wrap = func(b []byte) []byte {
 				block, _ := pem.Decode(b)
 				block.Bytes[len(block.Bytes)-1] ^= 1
 				return pem.EncodeToMemory(block)
 			}
-		}), ReasonMalformed},
+		}), reasonMalformed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -336,11 +336,11 @@ func TestDecide(t *testing.T) {
 			got, mine := a.decide(t)
 			require.True(t, mine, "a request that uses our names is ours")
 			require.Equal(t, c.want, got.reason, got.message)
-			if c.want == ReasonApproved {
-				require.Equal(t, DecisionApprove, got.decision)
+			if c.want == reasonApproved {
+				require.Equal(t, decisionApprove, got.decision)
 				require.Equal(t, eastUID, got.clusterUID)
 			} else {
-				require.Equal(t, DecisionDeny, got.decision)
+				require.Equal(t, decisionDeny, got.decision)
 			}
 		})
 	}
@@ -407,6 +407,6 @@ func FuzzDecideSubject(f *testing.F) {
 		got, _ := a.decide(t)
 		orgs := []string{first, second}
 		exact := cn == "kruise:member:east:0badcafe" && (orgs[0] == "kruise:members" && orgs[1] == cn || orgs[1] == "kruise:members" && orgs[0] == cn)
-		require.Equal(t, exact, got.decision == DecisionApprove, "%q %q: %s", cn, orgs, got.reason)
+		require.Equal(t, exact, got.decision == decisionApprove, "%q %q: %s", cn, orgs, got.reason)
 	})
 }

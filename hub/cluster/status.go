@@ -18,25 +18,25 @@ import (
 
 // Reasons of the conditions that the hub writes. kubeconfig.go and request.go have more.
 const (
-	ReasonReady              = "Ready"
-	ReasonAccepted           = "Accepted"
-	ReasonRenewing           = "Renewing"
-	ReasonNeverSeen          = "NeverSeen"
-	ReasonHeartbeatLost      = "HeartbeatLost"
-	ReasonHubSideFault       = "HubSideFault"
-	ReasonNoRequest          = "NoRequest"
-	ReasonRequestDenied      = "RequestDenied"
-	ReasonCertificateSigned  = "CertificateSigned"
-	ReasonCertificateExpired = "CertificateExpired"
-	ReasonChecking           = "Checking"
-	ReasonNamespaceTaken     = "NamespaceTaken"
-	ReasonNamespaceGoing     = "NamespaceTerminating"
-	ReasonOtherHub           = "OwnedByOtherHub"
-	ReasonAPIUnhealthy       = "APIUnhealthy"
-	ReasonHubIncomplete      = "HubIncomplete"
-	ReasonVersionSkew        = "VersionSkew"
-	ReasonTainted            = "Tainted"
-	ReasonNoTaints           = "NoTaints"
+	reasonReady              = "Ready"
+	reasonAccepted           = "Accepted"
+	reasonRenewing           = "Renewing"
+	reasonNeverSeen          = "NeverSeen"
+	reasonHeartbeatLost      = "HeartbeatLost"
+	reasonHubSideFault       = "HubSideFault"
+	reasonNoRequest          = "NoRequest"
+	reasonRequestDenied      = "RequestDenied"
+	reasonCertificateSigned  = "CertificateSigned"
+	reasonCertificateExpired = "CertificateExpired"
+	reasonChecking           = "Checking"
+	reasonNamespaceTaken     = "NamespaceTaken"
+	reasonNamespaceGoing     = "NamespaceTerminating"
+	reasonOtherHub           = "OwnedByOtherHub"
+	reasonAPIUnhealthy       = "APIUnhealthy"
+	reasonHubIncomplete      = "HubIncomplete"
+	reasonVersionSkew        = "VersionSkew"
+	reasonTainted            = "Tainted"
+	reasonNoTaints           = "NoTaints"
 )
 
 // finding is the content of a condition.
@@ -124,13 +124,13 @@ func phase(o observed) fleetv1alpha1.ClusterPhase {
 		return fleetv1alpha1.ClusterLeaving
 	case !o.mc.Spec.Accepted:
 		return fleetv1alpha1.ClusterPending
-	case o.heartbeat == LivenessStale && hubSide(o):
+	case o.heartbeat == livenessStale && hubSide(o):
 		return o.mc.Status.Phase // A lost epoch doesn't concern the member.
-	case o.heartbeat == LivenessStale:
+	case o.heartbeat == livenessStale:
 		return fleetv1alpha1.ClusterUnreachable
 	case o.unsteadyFor > 0:
 		return fleetv1alpha1.ClusterJoining
-	case o.heartbeat == LivenessFresh && ownership != nil && ownership.Status == metav1.ConditionTrue && rightIdentity(o.mc):
+	case o.heartbeat == livenessFresh && ownership != nil && ownership.Status == metav1.ConditionTrue && rightIdentity(o.mc):
 		return fleetv1alpha1.ClusterReady
 	default:
 		return fleetv1alpha1.ClusterJoining
@@ -161,24 +161,24 @@ func versions(o observed) finding {
 // schedulable reports whether the cluster has no taints.
 func schedulable(mc *fleetv1alpha1.MemberCluster) finding {
 	if len(mc.Spec.Taints) == 0 {
-		return conditionTrue(ReasonNoTaints, "The cluster has no taints")
+		return conditionTrue(reasonNoTaints, "The cluster has no taints")
 	}
-	return conditionFalse(ReasonTainted,
+	return conditionFalse(reasonTainted,
 		"Only objects that tolerate its taints are placed in the cluster: "+event.Names(fleetv1alpha1.TaintNames(mc.Spec.Taints)))
 }
 
 func acceptance(o observed) finding {
 	if o.mc.Spec.Accepted {
-		return conditionTrue(ReasonAccepted, "The cluster is accepted")
+		return conditionTrue(reasonAccepted, "The cluster is accepted")
 	}
-	return conditionFalse(ReasonNotAccepted, "An administrator has not accepted the cluster: run kubectl kruise cluster accept "+o.mc.Name)
+	return conditionFalse(reasonNotAccepted, "An administrator has not accepted the cluster: run kubectl kruise cluster accept "+o.mc.Name)
 }
 
 // credential returns whether there is a usable credential.
 func credential(o observed, now time.Time) finding {
 	switch {
 	case !o.mc.Spec.Accepted:
-		return conditionUnknown(ReasonNotAccepted, "The credential of a cluster that is not accepted is not checked")
+		return conditionUnknown(reasonNotAccepted, "The credential of a cluster that is not accepted is not checked")
 	case o.mc.Spec.Mode == fleetv1alpha1.ModePush:
 		return pushCredential(o)
 	}
@@ -187,14 +187,14 @@ func credential(o observed, now time.Time) finding {
 	previous := report.IsConditionTrue(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid)
 	switch {
 	case reported && !end.After(now):
-		return conditionFalse(ReasonCertificateExpired, "The member's certificate has expired: "+token+" and give the token to the agent")
-	case previous, o.heartbeat != LivenessUnknown, answered(o.request, certificatesv1.CertificateApproved) != nil:
-		return conditionTrue(ReasonCertificateSigned, "The member's certificate request was approved")
+		return conditionFalse(reasonCertificateExpired, "The member's certificate has expired: "+token+" and give the token to the agent")
+	case previous, o.heartbeat != livenessUnknown, answered(o.request, certificatesv1.CertificateApproved) != nil:
+		return conditionTrue(reasonCertificateSigned, "The member's certificate request was approved")
 	}
 	if c := answered(o.request, certificatesv1.CertificateDenied); c != nil {
-		return conditionFalse(ReasonRequestDenied, fmt.Sprintf("The last certificate request was denied (%s): %s", c.Reason, c.Message))
+		return conditionFalse(reasonRequestDenied, fmt.Sprintf("The last certificate request was denied (%s): %s", c.Reason, c.Message))
 	}
-	return conditionFalse(ReasonNoRequest, "There is no certificate request yet: "+token+" and install the agent with it")
+	return conditionFalse(reasonNoRequest, "There is no certificate request yet: "+token+" and install the agent with it")
 }
 
 func pushCredential(o observed) finding {
@@ -204,17 +204,17 @@ func pushCredential(o observed) finding {
 	case o.push.refused != nil:
 		return conditionFalse(o.push.refused.reason, o.push.refused.message)
 	case o.holder != "":
-		return conditionFalse(ReasonIdentityTaken, "The kubeconfig leads to a cluster that has already joined as "+o.holder+": it must leave there first")
+		return conditionFalse(reasonIdentityTaken, "The kubeconfig leads to a cluster that has already joined as "+o.holder+": it must leave there first")
 	case o.push.cause.Untrusted(), o.push.cause == link.Unauthorized, o.push.cause == link.Forbidden:
 		return conditionFalse(string(o.push.cause), "The kubeconfig can't be used: "+o.push.problem)
 	case !o.push.checked, o.push.cause == "" && o.push.clusterUID == "" && o.push.problem == "":
 		// After a restart the previous state stays until the first check.
-		if c := report.GetCondition(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid); c != nil && c.Reason != ReasonNotAccepted {
+		if c := report.GetCondition(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid); c != nil && c.Reason != reasonNotAccepted {
 			return finding{c.Status, c.Reason, c.Message}
 		}
-		return conditionUnknown(ReasonChecking, "The kubeconfig is being checked")
+		return conditionUnknown(reasonChecking, "The kubeconfig is being checked")
 	default:
-		return conditionTrue(ReasonKubeconfigValid, "The kubeconfig is valid")
+		return conditionTrue(reasonKubeconfigValid, "The kubeconfig is valid")
 	}
 }
 
@@ -235,16 +235,16 @@ func heartbeatFresh(o observed) finding {
 	if o.push.problem != "" {
 		suffix = "; the last attempt to connect: " + o.push.problem
 	}
-	if o.heartbeat != LivenessFresh && hubSide(o) {
-		return conditionUnknown(ReasonHubSideFault, "The hub can't connect to the member: "+o.push.refused.message)
+	if o.heartbeat != livenessFresh && hubSide(o) {
+		return conditionUnknown(reasonHubSideFault, "The hub can't connect to the member: "+o.push.refused.message)
 	}
 	switch o.heartbeat {
-	case LivenessFresh:
-		return conditionTrue(ReasonRenewing, "The member renews its Lease")
-	case LivenessStale:
-		return conditionFalse(ReasonHeartbeatLost, fmt.Sprintf("No renewal of the member's Lease was seen for %d s; its numbers are frozen%s",
+	case livenessFresh:
+		return conditionTrue(reasonRenewing, "The member renews its Lease")
+	case livenessStale:
+		return conditionFalse(reasonHeartbeatLost, fmt.Sprintf("No renewal of the member's Lease was seen for %d s; its numbers are frozen%s",
 			o.mc.Spec.Heartbeat.FailAfterSeconds, suffix))
-	case LivenessUnknown:
+	case livenessUnknown:
 	}
 	if o.mc.Spec.Mode != fleetv1alpha1.ModePush {
 		suffix = "; for the reason, run in the member: kubectl describe membership " + fleetv1alpha1.MembershipName
@@ -252,16 +252,16 @@ func heartbeatFresh(o observed) finding {
 	if o.push.cause.Unanswered() || o.push.cause == link.NotServed {
 		return conditionUnknown(string(o.push.cause), "The hub can't reach the member: "+o.push.problem)
 	}
-	return conditionUnknown(ReasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
+	return conditionUnknown(reasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
 }
 
 // unready returns the conditions that accompany Ready. A cluster that is not ready is stalled if somebody has to change something, and
 // reconciling otherwise.
 func unready(ready finding) (reconciling, stalled finding) {
 	switch ready.reason {
-	case ReasonReady:
+	case reasonReady:
 		return finding{}, finding{}
-	case ReasonNamespaceTaken, ReasonRequestDenied, ReasonWrongIdentity, ReasonVersionSkew, ReasonOtherHub:
+	case reasonNamespaceTaken, reasonRequestDenied, reasonWrongIdentity, reasonVersionSkew, reasonOtherHub:
 		return finding{}, conditionTrue(ready.reason, ready.message)
 	}
 	return conditionTrue(ready.reason, ready.message), finding{}
@@ -272,39 +272,39 @@ func readiness(o observed, p planned, a applied, accepted, credential, beat, ver
 	agent := o.mc.Status.Conditions
 	switch {
 	case !o.mc.DeletionTimestamp.IsZero():
-		return conditionFalse(ReasonLeaving, "The cluster is leaving: "+p.why)
+		return conditionFalse(reasonLeaving, "The cluster is leaving: "+p.why)
 	case accepted.status != metav1.ConditionTrue:
 		return conditionFalse(accepted.reason, accepted.message)
 	case o.lost:
-		return conditionFalse(ReasonHubIncomplete, "The hub is incomplete: "+p.why)
+		return conditionFalse(reasonHubIncomplete, "The hub is incomplete: "+p.why)
 	case a.namespaceTaken:
-		return conditionFalse(ReasonNamespaceTaken, fmt.Sprintf(
+		return conditionFalse(reasonNamespaceTaken, fmt.Sprintf(
 			"Namespace %s exists and was not created for this MemberCluster: delete it, or choose another cluster name",
 			fleetv1alpha1.Namespace(o.mc.Name)))
 	case terminating(o):
-		return conditionFalse(ReasonNamespaceGoing, "The cluster is waiting: "+p.why)
+		return conditionFalse(reasonNamespaceGoing, "The cluster is waiting: "+p.why)
 	case credential.status != metav1.ConditionTrue:
 		return conditionFalse(credential.reason, credential.message)
 	case beat.status != metav1.ConditionTrue:
 		return conditionFalse(beat.reason, beat.message)
 	case !rightIdentity(o.mc):
-		return conditionFalse(ReasonWrongIdentity, "The agent reports a different cluster UID than the one that joined under this name")
+		return conditionFalse(reasonWrongIdentity, "The agent reports a different cluster UID than the one that joined under this name")
 	case versions.status == metav1.ConditionFalse:
-		return conditionFalse(ReasonVersionSkew, versions.message)
+		return conditionFalse(reasonVersionSkew, versions.message)
 	case o.unsteadyFor > 0:
 		return conditionFalse(fleetv1alpha1.ReasonUnsteady, fmt.Sprintf(
 			"The member has changed between healthy and unhealthy more than %d times within %s: "+
 				"its reports count again once they stay the same for as long", unsteadyChanges, unsteadyWindow))
 	}
 	for _, c := range []struct{ kind, reason string }{
-		{fleetv1alpha1.ConditionOwnedByThisHub, ReasonOtherHub},
-		{fleetv1alpha1.ConditionAPIHealthy, ReasonAPIUnhealthy},
+		{fleetv1alpha1.ConditionOwnedByThisHub, reasonOtherHub},
+		{fleetv1alpha1.ConditionAPIHealthy, reasonAPIUnhealthy},
 	} {
 		if found := report.GetCondition(agent, c.kind); found != nil && found.Status == metav1.ConditionFalse {
 			return conditionFalse(c.reason, found.Message)
 		}
 	}
-	return conditionTrue(ReasonReady, "The cluster is ready")
+	return conditionTrue(reasonReady, "The cluster is ready")
 }
 
 // count counts the rows by phase.
@@ -340,13 +340,13 @@ func eventsFor(o observed, p planned, a applied, next fleetv1alpha1.MemberCluste
 	old, liveness := o.mc.Status, previousLiveness(o.mc)
 	before := report.GetCondition(old.Conditions, fleetv1alpha1.ConditionReady)
 	after := report.GetCondition(next.Conditions, fleetv1alpha1.ConditionReady)
-	if after.Reason == ReasonHubIncomplete && o.hub.Epoch > 0 && (before == nil || before.Reason != after.Reason) {
+	if after.Reason == reasonHubIncomplete && o.hub.Epoch > 0 && (before == nil || before.Reason != after.Reason) {
 		events = append(events, hubIncomplete(after.Message))
 	}
 	if o.twice {
 		events = append(events, twoCredentials(o.mc.Status.Credential.Serial))
 	}
-	if c := changedTo(old.Conditions, next.Conditions, fleetv1alpha1.ConditionProvisioned, ReasonClusterDeleting); c != nil {
+	if c := changedTo(old.Conditions, next.Conditions, fleetv1alpha1.ConditionProvisioned, reasonClusterDeleting); c != nil {
 		events = append(events, clusterDeleting(c.Message))
 	}
 	switch {
@@ -365,17 +365,17 @@ func eventsFor(o observed, p planned, a applied, next fleetv1alpha1.MemberCluste
 		return events
 	case next.Phase == fleetv1alpha1.ClusterPending:
 		return nil
-	case liveness == LivenessFresh && o.heartbeat == LivenessStale && !hubSide(o):
+	case liveness == livenessFresh && o.heartbeat == livenessStale && !hubSide(o):
 		c := report.GetCondition(next.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 		events = append(events, unreachableEvent(c.Message))
-	case liveness == LivenessStale && o.heartbeat == LivenessFresh:
+	case liveness == livenessStale && o.heartbeat == livenessFresh:
 		events = append(events, recoveredEvent())
 	case next.Phase == fleetv1alpha1.ClusterReady && old.Phase != next.Phase:
 		events = append(events, joinedEvent())
 	}
 	before = report.GetCondition(old.Conditions, fleetv1alpha1.ConditionCredentialValid)
 	after = report.GetCondition(next.Conditions, fleetv1alpha1.ConditionCredentialValid)
-	refused := strings.HasPrefix(after.Reason, "Kubeconfig") || after.Reason == ReasonWrongIdentity || after.Reason == ReasonIdentityTaken ||
+	refused := strings.HasPrefix(after.Reason, "Kubeconfig") || after.Reason == reasonWrongIdentity || after.Reason == reasonIdentityTaken ||
 		o.push.cause != "" && after.Reason == string(o.push.cause)
 	if after.Status == metav1.ConditionFalse && refused && (before == nil || before.Reason != after.Reason) {
 		events = append(events, credentialRefused(after.Message))

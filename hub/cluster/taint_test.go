@@ -69,7 +69,7 @@ func TestConditionSchedulable(t *testing.T) {
 	got, _ = status(w.observed, planned{}, applied{}, noon)
 	c = report.GetCondition(got.Conditions, fleetv1alpha1.ConditionSchedulable)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
-	require.Equal(t, ReasonTainted, c.Reason)
+	require.Equal(t, reasonTainted, c.Reason)
 	require.Contains(t, c.Message, "gpu=a100:NoNewPlace, upgrade:Evict")
 	require.True(t, report.IsConditionTrue(got.Conditions, fleetv1alpha1.ConditionReady), "a tainted cluster is ready")
 }

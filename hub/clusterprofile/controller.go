@@ -24,8 +24,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/plan/overlay"
 )
 
-// EventForeign is the reason of the event on a MemberCluster whose ClusterProfile belongs to another cluster manager.
-const EventForeign = "ForeignClusterProfile"
+// eventForeign is the reason of the event on a MemberCluster whose ClusterProfile belongs to another cluster manager.
+const eventForeign = "ForeignClusterProfile"
 
 // Options configures Setup. All fields are required.
 type Options struct {
@@ -103,7 +103,7 @@ func (r *reconciler) warn(mc *fleetv1alpha1.MemberCluster, profile *unstructured
 	r.warned[mc.Name] = profile.GetUID()
 	r.mu.Unlock()
 	if !known {
-		r.events.Record(mc, event.Warning(EventForeign, "Publish",
+		r.events.Record(mc, event.Warning(eventForeign, "Publish",
 			"ClusterProfile %s/%s belongs to another cluster manager and is left unchanged: delete it to have this cluster published", r.namespace, mc.Name))
 	}
 }

@@ -131,7 +131,7 @@ func TestIntegrationClustersArePublished(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return state("east") == "Unknown" && state("west") == "Unknown" }, testenv.Long, testenv.Poll)
 	require.Eventually(t, func() bool { return len(events.Reasons()) > 0 }, testenv.Long, testenv.Poll)
-	require.Equal(t, []string{EventForeign}, events.Reasons())
+	require.Equal(t, []string{eventForeign}, events.Reasons())
 	taken, err := get("taken")
 	require.NoError(t, err)
 	require.NotContains(t, taken.Object, "status")

@@ -167,8 +167,8 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 			}
 		}
 		if full := (row.BudgetError{}); errors.As(err, &full) {
-			if out.Recheck = timing.Sooner(out.Recheck, recheckTaken); !slices.ContainsFunc(out.Problems, func(p Problem) bool { return p.Reason == ReasonBytes }) {
-				out.Problems = append(out.Problems, Problem{Reason: ReasonBytes, Message: full.Error()})
+			if out.Recheck = timing.Sooner(out.Recheck, recheckTaken); !slices.ContainsFunc(out.Problems, func(p Problem) bool { return p.Reason == reasonBytes }) {
+				out.Problems = append(out.Problems, Problem{Reason: reasonBytes, Message: full.Error()})
 			}
 			continue
 		}
@@ -229,7 +229,7 @@ func (c Client) rowTaken(ctx context.Context, want row.Want) (Problem, error) {
 		return Problem{}, nil
 	}
 	return Problem{
-		Cluster: want.Cluster, Reason: ReasonRowTaken,
+		Cluster: want.Cluster, Reason: reasonRowTaken,
 		Message: fmt.Sprintf("row %s in namespace %s belongs to another object: this object is placed once that row is gone; kubectl get memberwork -n %s %s "+
 			"shows its owner", key.Name, key.Namespace, key.Namespace, key.Name),
 	}, nil
@@ -238,7 +238,7 @@ func (c Client) rowTaken(ctx context.Context, want row.Want) (Problem, error) {
 // duplicateRow returns the problem of a row if an older row has the same place.
 func duplicateRow(r *fleetv1alpha1.MemberWork) Problem {
 	return Problem{
-		Cluster: r.Labels[keys.FleetCluster], Reason: ReasonRowDoubled,
+		Cluster: r.Labels[keys.FleetCluster], Reason: reasonRowDoubled,
 		Message: fmt.Sprintf("row %s in namespace %s is a duplicate for the same object and has no effect: delete it with kubectl delete "+
 			"memberwork -n %s %s", r.Name, r.Namespace, r.Namespace, r.Name),
 	}

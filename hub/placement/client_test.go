@@ -218,7 +218,7 @@ func TestAttack23ANamespaceWithoutBytesLeftIsReportedOnce(t *testing.T) {
 	result, err := h.Apply(t.Context(), source(), fleet(), Plan{Wants: []row.Want{want("east"), want("west")}})
 	require.NoError(t, err, "a conflict is not retried at once")
 	require.Len(t, result.Problems, 1)
-	require.Equal(t, ReasonBytes, result.Problems[0].Reason)
+	require.Equal(t, reasonBytes, result.Problems[0].Reason)
 	require.Equal(t, map[string]bool{"east": true, "west": true}, result.Missed)
 	require.NotZero(t, result.Recheck)
 }
@@ -229,10 +229,10 @@ func TestAttack29ARowOfAnotherObjectIsReportedWhereItIsInTheWay(t *testing.T) {
 		change func(r *fleetv1alpha1.MemberWork)
 		reason string
 	}{
-		"The row belongs to another source.": {func(r *fleetv1alpha1.MemberWork) { r.Labels[keys.FleetSourceUID] = "other-uid" }, ReasonRowTaken},
+		"The row belongs to another source.": {func(r *fleetv1alpha1.MemberWork) { r.Labels[keys.FleetSourceUID] = "other-uid" }, reasonRowTaken},
 		"The row belongs to another object.": {func(r *fleetv1alpha1.MemberWork) {
 			r.Spec.Object = &fleetv1alpha1.WorkObject{APIVersion: "v1", Kind: "ConfigMap", Name: "other"}
-		}, ReasonRowTaken},
+		}, reasonRowTaken},
 		"The row is the object's own, but not in the cache yet.": {func(*fleetv1alpha1.MemberWork) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestAttack29TwoRowsOfOneObjectAreReported(t *testing.T) {
 	result, err := h.Apply(t.Context(), source(), f, Plan{})
 	require.NoError(t, err)
 	require.Len(t, result.Problems, 1)
-	require.Equal(t, ReasonRowDoubled, result.Problems[0].Reason)
+	require.Equal(t, reasonRowDoubled, result.Problems[0].Reason)
 	require.Contains(t, result.Problems[0].Message, "kubectl delete memberwork -n fleet-east kind-a")
 }
 

@@ -60,7 +60,7 @@ func (f Fleet) Availability(cluster string, namespaces ...string) Availability {
 		return frozen(ReasonUnknownCluster, "member cluster %s is gone, but its rows still exist: nothing is changed there", cluster)
 	case !mc.DeletionTimestamp.IsZero():
 		return Availability{
-			Unusable: true, Reason: ReasonLeaving, Message: fmt.Sprintf("cluster %s is leaving the fleet: name another one", cluster),
+			Unusable: true, Reason: reasonLeaving, Message: fmt.Sprintf("cluster %s is leaving the fleet: name another one", cluster),
 		}
 	case !mc.Spec.Accepted:
 		return f.awaited(cluster, frozen(ReasonNotAccepted, "cluster %s is not accepted: run kubectl kruise cluster accept %s", cluster, cluster))
@@ -166,7 +166,7 @@ func (f Fleet) Silent(cluster string) (reason, message string) {
 	case mc == nil:
 		return ReasonUnknownCluster, "the member cluster is gone, but its rows still exist"
 	case !mc.DeletionTimestamp.IsZero():
-		return ReasonLeaving, "the cluster is leaving the fleet: its leave policy applies to its part of the object"
+		return reasonLeaving, "the cluster is leaving the fleet: its leave policy applies to its part of the object"
 	case !mc.Spec.Accepted:
 		return ReasonNotAccepted, "the cluster is not accepted: run kubectl kruise cluster accept " + cluster
 	case !ready(mc):
@@ -267,7 +267,7 @@ func unready(mc *fleetv1alpha1.MemberCluster) (reason, why string) {
 		return ReasonVersionSkew, "runs a version of Flotilla that is too far from the hub's"
 	}
 	if unsteady(mc) {
-		return ReasonUnsteady, "has changed between healthy and unhealthy too often"
+		return reasonUnsteady, "has changed between healthy and unhealthy too often"
 	}
 	return ReasonUnreachable, "can't be reached"
 }

@@ -107,12 +107,12 @@ func TestAvailabilityOfAClusterAndWhatItsRowsDo(t *testing.T) {
 		{"an unsteady cluster is frozen", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Phase, east.Status.Conditions[0].Status = fleetv1alpha1.ClusterJoining, metav1.ConditionFalse
 			east.Status.Conditions[0].Reason = fleetv1alpha1.ReasonUnsteady
-		}, Availability{State: allot.Frozen, Reason: ReasonUnsteady}, ReasonUnsteady, true},
+		}, Availability{State: allot.Frozen, Reason: reasonUnsteady}, reasonUnsteady, true},
 		{"an unsteady cluster without a row is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Phase, east.Status.Conditions[0].Status = fleetv1alpha1.ClusterJoining, metav1.ConditionFalse
 			east.Status.Conditions[0].Reason = fleetv1alpha1.ReasonUnsteady
 			delete(f.Rows, east.Name)
-		}, Availability{State: allot.Awaited, Reason: ReasonUnsteady}, ReasonUnsteady, true},
+		}, Availability{State: allot.Awaited, Reason: reasonUnsteady}, reasonUnsteady, true},
 		{"a cluster that is not accepted is frozen", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Spec.Accepted = false
 		}, Availability{State: allot.Frozen, Reason: ReasonNotAccepted}, ReasonNotAccepted, false},
@@ -133,7 +133,7 @@ func TestAvailabilityOfAClusterAndWhatItsRowsDo(t *testing.T) {
 		}, Availability{State: allot.Awaited, Unusable: true, Reason: ReasonUnknownCluster}, ReasonUnknownCluster, false},
 		{"a leaving cluster gets no rows", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.DeletionTimestamp = &deleted
-		}, Availability{Unusable: true, Reason: ReasonLeaving}, ReasonLeaving, false},
+		}, Availability{Unusable: true, Reason: reasonLeaving}, reasonLeaving, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -9,22 +9,22 @@ import (
 const (
 	ReasonUnknownCluster = "UnknownCluster"
 	ReasonNotAccepted    = "ClusterNotAccepted"
-	ReasonLeaving        = "ClusterLeaving"
+	reasonLeaving        = "ClusterLeaving"
 	ReasonNotJoined      = "ClusterNotJoined"
 	ReasonUnreachable    = "ClusterUnreachable"
 	ReasonVersionSkew    = "ClusterVersionSkew"
-	ReasonUnsteady       = "ClusterUnsteady"
+	reasonUnsteady       = "ClusterUnsteady"
 	// ReasonTainted means that the cluster has a taint that the object doesn't tolerate.
 	ReasonTainted = "ClusterTainted"
 	// ReasonPaused means that too many rows of the cluster would be withdrawn at once.
 	ReasonPaused = "WithdrawalsPaused"
 	// ReasonPaced means that objects deleted by a user are being withdrawn at a limited rate per minute.
 	ReasonPaced = "WithdrawalsPaced"
-	// ReasonBytes means that the manifests of the object's namespace are too large in total.
-	ReasonBytes = "TooManyBytes"
-	// ReasonRowTaken means that a row of another object has the name of a new row. ReasonRowDoubled means that the object has two rows.
-	ReasonRowTaken   = "RowTaken"
-	ReasonRowDoubled = "RowDoubled"
+	// reasonBytes means that the manifests of the object's namespace are too large in total.
+	reasonBytes = "TooManyBytes"
+	// reasonRowTaken means that a row of another object has the name of a new row. reasonRowDoubled means that the object has two rows.
+	reasonRowTaken   = "RowTaken"
+	reasonRowDoubled = "RowDoubled"
 )
 
 // Problem says why a part of an object is not as desired. Subset and Cluster may be empty.

@@ -27,7 +27,7 @@ func Readiness(err error, problems []Problem, ends ...string) (report.Readiness,
 // resolvesItself reports whether a problem with this reason goes away by itself.
 func resolvesItself(reason string) bool {
 	switch reason {
-	case ReasonNotJoined, ReasonUnreachable, ReasonUnsteady, ReasonTainted, ReasonLeaving, ReasonPaced:
+	case ReasonNotJoined, ReasonUnreachable, reasonUnsteady, ReasonTainted, reasonLeaving, ReasonPaced:
 		return true
 	}
 	return false

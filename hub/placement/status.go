@@ -137,12 +137,12 @@ func Lagging(clusters int) string {
 	return fmt.Sprintf("%d clusters have not applied their part yet", clusters)
 }
 
-// LineLimit is the maximum number of status lines about subsets. It keeps the status under 64 KiB with thousands of clusters.
-const LineLimit = 200
+// lineLimit is the maximum number of status lines about subsets. It keeps the status under 64 KiB with thousands of clusters.
+const lineLimit = 200
 
-// Worst returns at most LineLimit lines, in their original order: those with the lowest rank, and the first ones if the rank is equal.
+// Worst returns at most lineLimit lines, in their original order: those with the lowest rank, and the first ones if the rank is equal.
 func Worst[T any](lines []T, rank func(T) int) []T {
-	if len(lines) <= LineLimit {
+	if len(lines) <= lineLimit {
 		return lines
 	}
 	order := make([]int, len(lines))
@@ -150,9 +150,9 @@ func Worst[T any](lines []T, rank func(T) int) []T {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(lines[a]), rank(lines[b])) })
-	order = order[:LineLimit]
+	order = order[:lineLimit]
 	slices.Sort(order)
-	out := make([]T, 0, LineLimit)
+	out := make([]T, 0, lineLimit)
 	for _, i := range order {
 		out = append(out, lines[i])
 	}

@@ -32,8 +32,8 @@ const (
 	sweepAgain = time.Minute
 )
 
-// EventSourceGone is the reason of the event on a row whose source is gone.
-const EventSourceGone = "SourceGone"
+// eventSourceGone is the reason of the event on a row whose source is gone.
+const eventSourceGone = "SourceGone"
 
 // Sweeper withdraws rows whose object is gone without having withdrawn them, because somebody removed its finalizer. Otherwise the workloads
 // would run on, and nobody would notice. The Sweeper reports such a row first, and withdraws it later, subject to the breaker. If the object's
@@ -123,7 +123,7 @@ func (s *Sweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if first {
 		source := live.Spec.Source
 		ctrl.LoggerFrom(ctx).Info("Found a row without its source", "row", req, "kind", source.Kind, "namespace", source.Namespace, "name", source.Name)
-		s.Events.Record(live, event.Warning(EventSourceGone, "Sweep",
+		s.Events.Record(live, event.Warning(eventSourceGone, "Sweep",
 			"%s %s is gone and has left this row behind. It will be withdrawn in %s. To keep the object in the cluster, set the row's deletionPolicy to Orphan.",
 			source.Kind, strings.TrimPrefix(source.Namespace+"/"+source.Name, "/"), left))
 	}

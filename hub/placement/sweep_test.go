@@ -107,7 +107,7 @@ func TestAttack11RowsWithoutTheirObjectAreWithdrawn(t *testing.T) {
 			require.Equal(t, tt.gone, !now().DeletionTimestamp.IsZero())
 			if tt.gone {
 				require.Equal(t, tt.policy, now().Spec.DeletionPolicy)
-				require.Equal(t, noted{EventSourceGone}, *events, "once")
+				require.Equal(t, noted{eventSourceGone}, *events, "once")
 			}
 			_, err = s.Reconcile(t.Context(), req)
 			require.Equal(t, tt.fails, err != nil, "%v", err)

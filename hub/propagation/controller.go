@@ -21,8 +21,8 @@ const (
 	clusterSourceKind = "ClusterPropagation"
 )
 
-// Options configures Setup and SetupCluster.
-type Options struct {
+// options configures setUp and setupCluster.
+type options struct {
 	placement.Options
 
 	// Kinds lists the resources that may be placed, because the hub may read them. Other kinds are reported as problems in the status.
@@ -33,17 +33,17 @@ type Options struct {
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=propagations/status;clusterpropagations/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup starts the controller of Propagations.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+// setUp starts the controller of Propagations.
+func setUp(ctx context.Context, mgr ctrl.Manager, o options) error {
 	return namespaced().setup(ctx, mgr, o)
 }
 
-// SetupCluster starts the controller of ClusterPropagations.
-func SetupCluster(ctx context.Context, mgr ctrl.Manager, o Options) error {
+// setupCluster starts the controller of ClusterPropagations.
+func setupCluster(ctx context.Context, mgr ctrl.Manager, o options) error {
 	return clusterScoped().setup(ctx, mgr, o)
 }
 
-func (f sourceType) setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+func (f sourceType) setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	w, err := newWatches(mgr, f, o.Kinds)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (f sourceType) all(ctx context.Context, r client.Reader, namespace string) 
 
 // Kind returns the kind Propagation for simulations. It reads selected objects from a cache that holds all kinds, so it sets up no watches.
 func Kind(o placement.Options, cache client.Reader) placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus] {
-	return namespaced().placementKind(Options{Options: o}, unwatched{cache})
+	return namespaced().placementKind(options{Options: o}, unwatched{cache})
 }
 
 // unwatched reads objects from a cache that holds all kinds.
@@ -136,7 +136,7 @@ func (unwatched) watch(b *builder.Builder) *builder.Builder { return b }
 func (unwatched) forget(client.ObjectKey) {}
 
 // placementKind returns the kind in the form that package placement needs. w reads the selected objects.
-func (f sourceType) placementKind(options Options, w objectReader) placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus] {
+func (f sourceType) placementKind(options options, w objectReader) placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus] {
 	return placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus]{
 		Name: f.kind, Object: f.object, List: f.list, Metrics: f.metrics,
 		Where: func(o client.Object) []placement.Where {

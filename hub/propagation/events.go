@@ -11,16 +11,16 @@ import (
 
 // Event reasons for Propagations and ClusterPropagations.
 const (
-	// EventPlaced means that every object has its row in every cluster. EventNotPlaced means that some don't. Its note has the reason and the
+	// eventPlaced means that every object has its row in every cluster. eventNotPlaced means that some don't. Its note has the reason and the
 	// message of condition Placed.
-	EventPlaced    = "Placed"
-	EventNotPlaced = "NotPlaced"
-	// EventHealthy means that all members report every object as healthy. EventUnhealthy means that a member reports a failure or is silent, or
+	eventPlaced    = "Placed"
+	eventNotPlaced = "NotPlaced"
+	// eventHealthy means that all members report every object as healthy. eventUnhealthy means that a member reports a failure or is silent, or
 	// that unhealthy objects are in suspended clusters.
-	EventHealthy   = "Healthy"
-	EventUnhealthy = "Unhealthy"
-	// EventWithdrawing means that the source is being deleted. The note names the clusters that still hold objects.
-	EventWithdrawing = "WithdrawingObjects"
+	eventHealthy   = "Healthy"
+	eventUnhealthy = "Unhealthy"
+	// eventWithdrawing means that the source is being deleted. The note names the clusters that still hold objects.
+	eventWithdrawing = "WithdrawingObjects"
 )
 
 const actionPlace = "Place"
@@ -34,16 +34,16 @@ func changed(before, after fleetv1alpha1.PropagationStatus) placement.Change {
 		switch {
 		case t.To.Status == "":
 		case t.Type == fleetv1alpha1.PropagationWithdrawing:
-			c.Events = append(c.Events, event.Normal(EventWithdrawing, "Withdraw", "%s", t.To.Message))
+			c.Events = append(c.Events, event.Normal(eventWithdrawing, "Withdraw", "%s", t.To.Message))
 		case t.To.Reason == reasonDeleting, t.To.Reason == reasonWaiting, t.To.Reason == reasonProgressing, t.To.Reason == reasonDividing:
 		case t.Type == fleetv1alpha1.PropagationPlaced && ok:
-			c.Events = append(c.Events, event.Normal(EventPlaced, actionPlace, "objects placed: %d, clusters: %d", after.Objects, after.Clusters))
+			c.Events = append(c.Events, event.Normal(eventPlaced, actionPlace, "objects placed: %d, clusters: %d", after.Objects, after.Clusters))
 		case t.Type == fleetv1alpha1.PropagationPlaced:
-			c.Events = append(c.Events, event.Warning(EventNotPlaced, actionPlace, "%s: %s", t.To.Reason, t.To.Message))
+			c.Events = append(c.Events, event.Warning(eventNotPlaced, actionPlace, "%s: %s", t.To.Reason, t.To.Message))
 		case t.Type == fleetv1alpha1.PropagationHealthy && ok:
-			c.Events = append(c.Events, event.Normal(EventHealthy, actionPlace, "all places are healthy: %d", after.Healthy))
+			c.Events = append(c.Events, event.Normal(eventHealthy, actionPlace, "all places are healthy: %d", after.Healthy))
 		case t.Type == fleetv1alpha1.PropagationHealthy:
-			c.Events = append(c.Events, event.Warning(EventUnhealthy, actionPlace, "%s: %s", t.To.Reason, t.To.Message))
+			c.Events = append(c.Events, event.Warning(eventUnhealthy, actionPlace, "%s: %s", t.To.Reason, t.To.Message))
 		}
 	}
 	return c

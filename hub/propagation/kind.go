@@ -18,16 +18,16 @@ import (
 // Registration registers Propagation with a hub's manager. kinds are the resources whose objects may be placed, and self is the username of
 // the hub.
 func Registration(hub *placement.Hub, kinds []schema.GroupResource, self string) setup.Kind {
-	k := registration(hub, kinds, self, "propagation", &fleetv1alpha1.Propagation{}, Setup)
+	k := registration(hub, kinds, self, "propagation", &fleetv1alpha1.Propagation{}, setUp)
 	own := k.Webhooks
 	k.Webhooks = func(mgr ctrl.Manager, o setup.Options) error {
 		if err := own(mgr, o); err != nil {
 			return err
 		}
-		if err := admit.Handle(mgr, TemplatePath, &TemplateWebhook{Reader: mgr.GetClient(), Labels: true}); err != nil {
+		if err := admit.Handle(mgr, templatePath, &templateWebhook{Reader: mgr.GetClient(), Labels: true}); err != nil {
 			return err
 		}
-		return admit.Handle(mgr, UnrunPath, &TemplateWebhook{Reader: mgr.GetClient()})
+		return admit.Handle(mgr, unrunPath, &templateWebhook{Reader: mgr.GetClient()})
 	}
 	k.WebhookReads = append(k.WebhookReads, &fleetv1alpha1.Propagation{}, &fleetv1alpha1.ClusterPropagation{}, &appsv1beta1.WorkloadSpread{})
 	return k
@@ -35,18 +35,18 @@ func Registration(hub *placement.Hub, kinds []schema.GroupResource, self string)
 
 // ClusterRegistration registers ClusterPropagation.
 func ClusterRegistration(hub *placement.Hub, kinds []schema.GroupResource, self string) setup.Kind {
-	return registration(hub, kinds, self, "clusterpropagation", &fleetv1alpha1.ClusterPropagation{}, SetupCluster)
+	return registration(hub, kinds, self, "clusterpropagation", &fleetv1alpha1.ClusterPropagation{}, setupCluster)
 }
 
 // registration returns one of the two kinds. object is an empty object of the kind.
 func registration[T client.Object](
-	hub *placement.Hub, kinds []schema.GroupResource, self, name string, object T, start func(context.Context, ctrl.Manager, Options) error,
+	hub *placement.Hub, kinds []schema.GroupResource, self, name string, object T, start func(context.Context, ctrl.Manager, options) error,
 ) setup.Kind {
 	return setup.Kind{
 		Name: name, CRD: name + "s.fleet.kruise.io",
 		Types: runtime.SchemeBuilder{fleetv1alpha1.AddToScheme},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return start(ctx, mgr, Options{Options: hub.Options(mgr, o, name), Kinds: kinds})
+			return start(ctx, mgr, options{Options: hub.Options(mgr, o, name), Kinds: kinds})
 		},
 		Webhooks: func(mgr ctrl.Manager, _ setup.Options) error {
 			return admit.Register(mgr, admit.Registration[T]{Object: object, Validator: &Webhook[T]{

@@ -114,7 +114,7 @@ type objectReader interface {
 	watcher
 }
 
-func (f sourceType) observe(ctx context.Context, c placement.Client, key client.ObjectKey, w objectReader, options Options) (*observed, error) {
+func (f sourceType) observe(ctx context.Context, c placement.Client, key client.ObjectKey, w objectReader, options options) (*observed, error) {
 	o := &observed{source: f.object(), kind: f.kind, lost: map[string]fate{}, heldBy: map[string]string{}, replaced: map[string]bool{}}
 	if options.Store != nil {
 		o.current = options.Store.Current

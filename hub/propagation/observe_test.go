@@ -35,8 +35,10 @@ func TestTheApiserverSaysWhatBecameOfAnObjectThatTheCacheLacks(t *testing.T) {
 		{"The object is gone.", "gone", nil, fate{gone: true}},
 		{"Its kind can't be read.", "gone", []unreadableKind{{configMaps.WithVersion("v1"), why}}, fate{wait: why}},
 		{
-			"A kind with the same name in another group can't be read.", "gone",
-			[]unreadableKind{{schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "ConfigMap"}, why}}, fate{gone: true},
+			"A kind with the same name in another group can't be read.",
+			"gone",
+			[]unreadableKind{{schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "ConfigMap"}, why}},
+			fate{gone: true},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

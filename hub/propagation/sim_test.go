@@ -213,12 +213,12 @@ func simulated(tb testing.TB) sim.Kind {
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			live := partialReader{p.Live}
-			o := Options{
+			o := options{
 				Options: placement.Options{Store: row.NewStore(p.Client, []byte("key"), p.Clock), Events: &testkit.Events{}, Clock: p.Clock},
 			}
 			return f.placementKind(o, simObjects{p.Client, live}).New(o.Options, p.Client, live), nil
 		},
-		Index: f.placementKind(Options{}, simObjects{}).Index,
+		Index: f.placementKind(options{}, simObjects{}).Index,
 		For:   &fleetv1alpha1.Propagation{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
 			&corev1.ConfigMap{}:             objects(configMaps.WithVersion("v1")),

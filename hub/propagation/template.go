@@ -19,29 +19,29 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/control/scaletarget"
 )
 
-// Paths of the webhooks of TemplateWebhook.
+// Paths of the webhooks of templateWebhook.
 const (
-	// TemplatePath is for workloads in namespaces with the label keys.FleetTemplate.
-	TemplatePath = "/mutate-template"
-	// UnrunPath is for objects of kinds that only a member stack runs, on a hub without one.
-	UnrunPath = "/validate-unrun"
+	// templatePath is for workloads in namespaces with the label keys.FleetTemplate.
+	templatePath = "/mutate-template"
+	// unrunPath is for objects of kinds that only a member stack runs, on a hub without one.
+	unrunPath = "/validate-unrun"
 )
 
-// TemplateWebhook warns about new objects that nothing runs: the hub's own cluster doesn't run them, and nothing places them in clusters. It
+// templateWebhook warns about new objects that nothing runs: the hub's own cluster doesn't run them, and nothing places them in clusters. It
 // is safe for concurrent use.
-type TemplateWebhook struct {
+type templateWebhook struct {
 	// Reader reads Propagations, ClusterPropagations and WorkloadSpreads.
 	Reader client.Reader
-	// Labels is true for TemplatePath. The webhook then also sets the label keys.FleetTemplate on Deployments and CloneSets, because all
+	// Labels is true for templatePath. The webhook then also sets the label keys.FleetTemplate on Deployments and CloneSets, because all
 	// objects in a namespace with that label are templates. An object whose own label is "false" keeps it, and its pods get it too; otherwise a
 	// policy of the chart would refuse them.
 	Labels bool
 }
 
-var _ admission.Handler = &TemplateWebhook{}
+var _ admission.Handler = &templateWebhook{}
 
 // Handle implements admission.Handler.
-func (w *TemplateWebhook) Handle(ctx context.Context, req admission.Request) admission.Response {
+func (w *templateWebhook) Handle(ctx context.Context, req admission.Request) admission.Response {
 	object, old := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 	if err := json.Unmarshal(req.Object.Raw, &object.Object); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the object: %w", err))
@@ -113,7 +113,7 @@ func labelTemplate(object, old *unstructured.Unstructured, kind schema.GroupKind
 }
 
 // isPlaced reports whether something places an object in clusters.
-func (w *TemplateWebhook) isPlaced(ctx context.Context, req admission.Request, o metav1.Object) (bool, error) {
+func (w *templateWebhook) isPlaced(ctx context.Context, req admission.Request, o metav1.Object) (bool, error) {
 	kind := schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}
 	f := namespaced()
 	if req.Namespace == "" {

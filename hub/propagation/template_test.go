@@ -53,7 +53,7 @@ func reviewTemplate(t *testing.T, labels bool, old, object, namespace string) ad
 	if old != "" {
 		req.Operation = admissionv1.Update
 	}
-	response := (&TemplateWebhook{Reader: c, Labels: labels}).Handle(t.Context(), req)
+	response := (&templateWebhook{Reader: c, Labels: labels}).Handle(t.Context(), req)
 	require.True(t, response.Allowed, response.Result)
 	return response
 }

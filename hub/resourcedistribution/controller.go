@@ -26,8 +26,8 @@ type Options struct {
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=resourcedistributions/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup starts the controller.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+// setUp starts the controller.
+func setUp(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return Kind(o).Setup(ctx, mgr, o.Options)
 }
 

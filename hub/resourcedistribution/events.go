@@ -12,10 +12,10 @@ import (
 
 // Reasons of events on a ResourceDistribution of a hub. Events for failures have the type of the condition as their reason.
 const (
-	// EventDistributed means that all clusters have all copies.
-	EventDistributed = "Distributed"
-	// EventWithdrawing means that the object is being deleted. The note names the clusters that still hold it.
-	EventWithdrawing = "WithdrawingCopies"
+	// eventDistributed means that all clusters have all copies.
+	eventDistributed = "Distributed"
+	// eventWithdrawing means that the object is being deleted. The note names the clusters that still hold it.
+	eventWithdrawing = "WithdrawingCopies"
 )
 
 const actionDistribute = "Distribute"
@@ -30,13 +30,13 @@ func changed(generation int64, what string, before, after appsv1beta1.ResourceDi
 		switch {
 		case t.To.Status != corev1.ConditionTrue:
 		case t.Type == string(appsv1beta1.ResourceDistributionWithdrawing):
-			events = append(events, event.Normal(EventWithdrawing, "Withdraw", "%s", t.To.Message))
+			events = append(events, event.Normal(eventWithdrawing, "Withdraw", "%s", t.To.Message))
 		default:
 			events = append(events, event.Warning(t.Type, actionDistribute, "%s: %s", t.To.Reason, t.To.Message))
 		}
 	}
 	if complete(after, generation) && !complete(before, generation) {
-		events = append(events, event.Normal(EventDistributed, actionDistribute, "distributed to namespaces: %d, clusters: %d, object: %s",
+		events = append(events, event.Normal(eventDistributed, actionDistribute, "distributed to namespaces: %d, clusters: %d, object: %s",
 			after.Succeeded, after.SelectedClusters, what))
 	}
 	return placement.Change{Collect: placement.Wait(mayWait), Events: events}

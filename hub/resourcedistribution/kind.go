@@ -25,7 +25,7 @@ func Registration(hub *placement.Hub, closed []string, rules admission.Validator
 		Name: name, CRD: "resourcedistributions.apps.kruise.io", Converts: true,
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{Options: hub.Options(mgr, o, name), ClosedNamespaces: closed})
+			return setUp(ctx, mgr, Options{Options: hub.Options(mgr, o, name), ClosedNamespaces: closed})
 		},
 		Webhooks: func(mgr ctrl.Manager, _ setup.Options) error {
 			w := &Webhook{Clusters: placement.ClusterRulesOf(mgr), LocalMember: hub.LocalMember}

@@ -24,8 +24,8 @@ const begunDelay = 15 * time.Second
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup starts the controller.
-func Setup(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
+// setUp starts the controller.
+func setUp(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
 	return Kind(o).Setup(ctx, mgr, o)
 }
 

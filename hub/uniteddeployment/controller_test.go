@@ -105,7 +105,7 @@ func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 	_, writes = b.reconcile(t, ud)
 	require.Equal(t, 3, writes, "the mark and the deletion of the row, and the status")
 	require.Len(t, b.sent.All(), events+1)
-	require.Equal(t, EventWithdrawing, b.sent.All()[events].Reason)
+	require.Equal(t, eventWithdrawing, b.sent.All()[events].Reason)
 	_, writes = b.reconcile(t, ud)
 	require.Zero(t, writes)
 	require.Len(t, b.sent.All(), events+1, "no event is sent twice")

@@ -11,14 +11,14 @@ import (
 
 // Reasons of events on a UnitedDeployment of a hub.
 const (
-	// EventBlocked means that a subset is not as desired. The note says where and why.
-	EventBlocked = "SubsetBlocked"
-	// EventPlaced means that every replica is where it should run.
-	EventPlaced = "ReplicasPlaced"
-	// EventUnplaced means that replicas are being moved, or can't be placed.
-	EventUnplaced = "ReplicasMoving"
-	// EventWithdrawing means that the object is being deleted. The note names the clusters that still hold it.
-	EventWithdrawing = "WithdrawingSlices"
+	// eventBlocked means that a subset is not as desired. The note says where and why.
+	eventBlocked = "SubsetBlocked"
+	// eventPlaced means that every replica is where it should run.
+	eventPlaced = "ReplicasPlaced"
+	// eventUnplaced means that replicas are being moved, or can't be placed.
+	eventUnplaced = "ReplicasMoving"
+	// eventWithdrawing means that the object is being deleted. The note names the clusters that still hold it.
+	eventWithdrawing = "WithdrawingSlices"
 )
 
 // changed returns how a change of status is reported. A failure, its end, a deletion and the end of a change must be written immediately.
@@ -32,17 +32,17 @@ func changed(replicas int32, before, after appsv1beta1.UnitedDeploymentStatus) p
 		case string(appsv1beta1.SubsetFailure):
 			mayWait = mayWait && !t.EverTrue()
 			if ok {
-				events = append(events, event.Warning(EventBlocked, "Place", "%s: %s", t.To.Reason, t.To.Message))
+				events = append(events, event.Warning(eventBlocked, "Place", "%s: %s", t.To.Reason, t.To.Message))
 			}
 		case string(appsv1beta1.UnitedDeploymentPlaced):
 			switch {
 			case ok:
-				events = append(events, event.Normal(EventPlaced, "Place", "all replicas are placed: %d", replicas))
+				events = append(events, event.Normal(eventPlaced, "Place", "all replicas are placed: %d", replicas))
 			case t.To.Reason == reasonDeleting:
 				mayWait = false
-				events = append(events, event.Normal(EventWithdrawing, "Withdraw", "%s", t.To.Message))
+				events = append(events, event.Normal(eventWithdrawing, "Withdraw", "%s", t.To.Message))
 			case t.To.Status != "":
-				events = append(events, event.Normal(EventUnplaced, "Place", "%s: %s", t.To.Reason, t.To.Message))
+				events = append(events, event.Normal(eventUnplaced, "Place", "%s: %s", t.To.Reason, t.To.Message))
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func Registration(
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Gates: []featuregate.Feature{feature.TemplateNoDefaults},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, hub.Options(mgr, o, name))
+			return setUp(ctx, mgr, hub.Options(mgr, o, name))
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{

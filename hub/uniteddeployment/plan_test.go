@@ -642,7 +642,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		require.Equal(t, corev1.ConditionFalse, placed(s).Status)
 		require.Equal(t, reasonDeleting, placed(s).Reason)
 		require.Equal(t, "the object is being deleted: 2 clusters still hold it: east, west", placed(s).Message)
-		require.Equal(t, []event.Event{event.Normal(EventWithdrawing, "Withdraw", "%s", placed(s).Message)}, events)
+		require.Equal(t, []event.Event{event.Normal(eventWithdrawing, "Withdraw", "%s", placed(s).Message)}, events)
 	})
 	t.Run("rows that are being deleted count with their status, until they are gone", func(t *testing.T) {
 		t.Parallel()
@@ -681,7 +681,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		failure = find(s.Conditions, appsv1beta1.SubsetFailure)
 		require.Equal(t, placement.ReasonVersionSkew, failure.Reason)
 		require.Contains(t, failure.Message, "west: the cluster runs a version of Flotilla that is too far from the hub's: its part")
-		require.Equal(t, []string{EventBlocked, EventWithdrawing}, []string{events[0].Reason, events[1].Reason})
+		require.Equal(t, []string{eventBlocked, eventWithdrawing}, []string{events[0].Reason, events[1].Reason})
 		again, events := look(w)
 		require.Equal(t, s, again)
 		require.Empty(t, events)
@@ -693,7 +693,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		require.Equal(t, placement.ReasonPaused, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
 		require.Equal(t, "east: withdrawals are paused: run this", find(s.Conditions, appsv1beta1.SubsetFailure).Message)
 		require.Contains(t, placed(s).Message, "east (WithdrawalsPaused), west")
-		require.Equal(t, event.Warning(EventBlocked, "Place", "WithdrawalsPaused: east: withdrawals are paused: run this"), events[0])
+		require.Equal(t, event.Warning(eventBlocked, "Place", "WithdrawalsPaused: east: withdrawals are paused: run this"), events[0])
 	})
 	t.Run("I14: if the namespace is being deleted too, the message says that running objects are kept", func(t *testing.T) {
 		t.Parallel()
@@ -992,7 +992,7 @@ func TestTextsOfAStatusSayWhatIsMissing(t *testing.T) {
 	w.settle(t)
 	p, now := plan(w.o), time.Unix(1000, 0)
 	s, events := reported(w.o, p, placement.Result{Rows: w.o.Rows}, now)
-	require.Contains(t, events, event.Normal(EventPlaced, "Place", "all replicas are placed: %d", int32(10)))
+	require.Contains(t, events, event.Normal(eventPlaced, "Place", "all replicas are placed: %d", int32(10)))
 	require.Equal(t, corev1.ConditionTrue, find(s.Conditions, appsv1beta1.SubsetProvisioned).Status)
 	why := placement.Problem{Cluster: "east", Reason: placement.ReasonPaused, Message: "too many"}
 	s, _ = reported(w.o, p, placement.Result{Rows: w.o.Rows, Problems: []placement.Problem{why}}, now)

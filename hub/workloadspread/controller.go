@@ -49,8 +49,8 @@ func newReconciler(kind *workload, c client.Client, live client.Reader, o placem
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupDeployments starts the controller for Deployments, and adds the kind of slices to the Sweeper.
-func SetupDeployments(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
+// setupDeployments starts the controller for Deployments, and adds the kind of slices to the Sweeper.
+func setupDeployments(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
 	if err := start(ctx, mgr, deployments(), o); err != nil {
 		return err
 	}
@@ -58,8 +58,8 @@ func SetupDeployments(ctx context.Context, mgr ctrl.Manager, o placement.Options
 	return nil
 }
 
-// SetupCloneSets starts the controller for CloneSets.
-func SetupCloneSets(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
+// setupCloneSets starts the controller for CloneSets.
+func setupCloneSets(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
 	return start(ctx, mgr, cloneSets(), o)
 }
 

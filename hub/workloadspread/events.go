@@ -14,20 +14,20 @@ import (
 
 // Reasons of events on a WorkloadSpread of a hub.
 const (
-	// EventInactive means that nothing is placed. The note says why.
-	EventInactive = "NotPlaced"
-	// EventBlocked means that a subset is not as desired. The note says where and why.
-	EventBlocked = "SubsetBlocked"
-	// EventPlaced means that every replica is where it should run.
-	EventPlaced = "ReplicasPlaced"
-	// EventMoving means that replicas are being moved, or can't be placed.
-	EventMoving = "ReplicasMoving"
-	// EventWithdrawing means that the object is being deleted. The note names the clusters that still hold its slices.
-	EventWithdrawing = "WithdrawingSlices"
-	// EventUnschedulable means that a cluster could not schedule pods, which go to the next one.
-	EventUnschedulable = "ClusterUnschedulable"
-	// EventRecovered means that the cluster gets new pods again.
-	EventRecovered = "RecoverSchedulable"
+	// eventInactive means that nothing is placed. The note says why.
+	eventInactive = "NotPlaced"
+	// eventBlocked means that a subset is not as desired. The note says where and why.
+	eventBlocked = "SubsetBlocked"
+	// eventPlaced means that every replica is where it should run.
+	eventPlaced = "ReplicasPlaced"
+	// eventMoving means that replicas are being moved, or can't be placed.
+	eventMoving = "ReplicasMoving"
+	// eventWithdrawing means that the object is being deleted. The note names the clusters that still hold its slices.
+	eventWithdrawing = "WithdrawingSlices"
+	// eventUnschedulable means that a cluster could not schedule pods, which go to the next one.
+	eventUnschedulable = "ClusterUnschedulable"
+	// eventRecovered means that the cluster gets new pods again.
+	eventRecovered = "RecoverSchedulable"
 )
 
 // changed returns how a change of status is reported. It may wait if no condition changes its status or reason, and the generation was already
@@ -42,26 +42,26 @@ func changed(before, after appsv1beta1.WorkloadSpreadStatus) placement.Change {
 		switch {
 		case t.To.Status == "":
 		case t.Type == appsv1beta1.WorkloadSpreadActive && !ok && t.To.Reason == reasonDeleting:
-			c.Events = []event.Event{event.Normal(EventWithdrawing, "Withdraw", "%s", t.To.Message)}
+			c.Events = []event.Event{event.Normal(eventWithdrawing, "Withdraw", "%s", t.To.Message)}
 			return c
 		case t.Type == appsv1beta1.WorkloadSpreadActive && !ok:
-			c.Events = []event.Event{event.Warning(EventInactive, "Place", "%s: %s", t.To.Reason, t.To.Message)}
+			c.Events = []event.Event{event.Warning(eventInactive, "Place", "%s: %s", t.To.Reason, t.To.Message)}
 			return c
 		case t.Type == appsv1beta1.WorkloadSpreadFailure && ok:
-			c.Events = append(c.Events, event.Warning(EventBlocked, "Place", "%s: %s", t.To.Reason, t.To.Message))
+			c.Events = append(c.Events, event.Warning(eventBlocked, "Place", "%s: %s", t.To.Reason, t.To.Message))
 		case t.Type == appsv1beta1.WorkloadSpreadPlaced && ok:
-			c.Events = append(c.Events, event.Normal(EventPlaced, "Place", "every replica is placed"))
+			c.Events = append(c.Events, event.Normal(eventPlaced, "Place", "every replica is placed"))
 		case t.Type == appsv1beta1.WorkloadSpreadPlaced:
-			c.Events = append(c.Events, event.Normal(EventMoving, "Place", "%s: %s", t.To.Reason, t.To.Message))
+			c.Events = append(c.Events, event.Normal(eventMoving, "Place", "%s: %s", t.To.Reason, t.To.Message))
 		}
 	}
 	for _, t := range subsets {
 		switch {
 		case t.To.Status == "", t.To.Reason == reasonSufficient:
 		case t.To.Status == corev1.ConditionFalse:
-			c.Events = append(c.Events, event.Normal(EventUnschedulable, "Place", "%s: %s", t.Type, t.To.Message))
+			c.Events = append(c.Events, event.Normal(eventUnschedulable, "Place", "%s: %s", t.Type, t.To.Message))
 		default:
-			c.Events = append(c.Events, event.Normal(EventRecovered, "Place", "%s: %s", t.Type, t.To.Message))
+			c.Events = append(c.Events, event.Normal(eventRecovered, "Place", "%s: %s", t.Type, t.To.Message))
 		}
 	}
 	return c

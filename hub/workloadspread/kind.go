@@ -34,7 +34,7 @@ func Registration(hub *placement.Hub, rules func(c client.Client, live client.Re
 		Name: name, CRD: "workloadspreads.apps.kruise.io", Converts: true,
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return SetupDeployments(ctx, mgr, hub.Options(mgr, o, name))
+			return setupDeployments(ctx, mgr, hub.Options(mgr, o, name))
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{Clusters: placement.ClusterRulesOf(mgr), LocalMember: hub.LocalMember}
@@ -49,7 +49,7 @@ func Registration(hub *placement.Hub, rules func(c client.Client, live client.Re
 			if err := admit.Register(mgr, r); err != nil {
 				return err
 			}
-			return admit.Handle(mgr, admit.MutatePath(appsv1.SchemeGroupVersion.WithKind("Deployment")), DeploymentWebhook{})
+			return admit.Handle(mgr, admit.MutatePath(appsv1.SchemeGroupVersion.WithKind("Deployment")), deploymentWebhook{})
 		},
 		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}, &appsv1beta1.WorkloadSpread{}},
 	}
@@ -64,7 +64,7 @@ func CloneSetRegistration(hub *placement.Hub, webhook func(c client.Client, live
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Gates: []featuregate.Feature{feature.TemplateNoDefaults},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return SetupCloneSets(ctx, mgr, hub.Options(mgr, o, name))
+			return setupCloneSets(ctx, mgr, hub.Options(mgr, o, name))
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			if hub.LocalMember || webhook == nil {

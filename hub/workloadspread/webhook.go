@@ -156,15 +156,15 @@ func refuses(kind schema.GroupKind) string {
 	}
 }
 
-// DeploymentWebhook keeps kube-controller-manager from running Deployments that are templates: it pauses them, and they stay templates for as
+// deploymentWebhook keeps kube-controller-manager from running Deployments that are templates: it pauses them, and they stay templates for as
 // long as they exist. It is called only for objects that have or had the label, and preserves fields that its version of the API doesn't
 // know. It is safe for concurrent use.
-type DeploymentWebhook struct{}
+type deploymentWebhook struct{}
 
-var _ admission.Handler = DeploymentWebhook{}
+var _ admission.Handler = deploymentWebhook{}
 
 // Handle implements admission.Handler.
-func (DeploymentWebhook) Handle(_ context.Context, req admission.Request) admission.Response {
+func (deploymentWebhook) Handle(_ context.Context, req admission.Request) admission.Response {
 	var deployment appsv1.Deployment
 	var old *appsv1.Deployment
 	if err := json.Unmarshal(req.Object.Raw, &deployment); err != nil {

@@ -153,7 +153,7 @@ func TestADeploymentThatIsATemplateIsPaused(t *testing.T) {
 				return runtime.RawExtension{Raw: data}
 			}
 			req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: raw(tt.new), OldObject: raw(tt.old)}}
-			response := DeploymentWebhook{}.Handle(t.Context(), req)
+			response := deploymentWebhook{}.Handle(t.Context(), req)
 			if tt.refused != "" {
 				require.False(t, response.Allowed)
 				require.Contains(t, response.Result.Message, tt.refused)

@@ -72,7 +72,7 @@ func TestPodsAreSentBeforeTheirObjectIsStored(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, markLasts, result.RequeueAfter)
 	require.Equal(t, 1, w.writes, "the leader keeps the entry without an object")
-	require.True(t, w.sent("shop"))
+	require.True(t, w.sent(t, "shop"))
 
 	require.NoError(t, w.Create(t.Context(), admitted("shop", "a")))
 	result, err = w.entries.Reconcile(t.Context(), ctrl.Request{})
@@ -178,7 +178,7 @@ func TestAnObjectThatIsNotStoredIsForgotten(t *testing.T) {
 			require.NoError(t, w.reconcile(t))
 			require.Empty(t, w.open(t))
 			require.NotContains(t, w.config(t).Annotations, keys.PodsAskedFor)
-			require.False(t, w.sent("shop"))
+			require.False(t, w.sent(t, "shop"))
 		})
 	}
 }

@@ -148,14 +148,14 @@ const (
 var _ podwebhook.Opening = &Entries{}
 
 // Sent implements podwebhook.Opening.
-func (e *Entries) Sent(namespace string) (bool, string) {
+func (e *Entries) Sent(ctx context.Context, namespace string) (bool, string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.state.Lock()
 	now, kept := e.now, e.kept
 	e.state.Unlock()
 	if now == nil {
-		now, kept = e.inherited()
+		now, kept = e.inherited(ctx)
 	}
 	_, open := now[namespace]
 	_, all := now[podwebhook.AllNamespaces]
@@ -179,12 +179,12 @@ func (e *Entries) Sent(namespace string) (bool, string) {
 // inherited returns what a new leader's cache has of the entries before its first reconcile: which namespaces are sent, and which ones other
 // writers exclude. Objects that were active under the former leader would otherwise be inactive for a moment. Their namespaces stay open,
 // because a namespace is closed only once the apiserver confirms that it has no object.
-func (e *Entries) inherited() (now needs, kept []string) {
+func (e *Entries) inherited(ctx context.Context) (now needs, kept []string) {
 	s := e.sides()[0]
 	if len(s.sources) == 0 {
 		return nil, nil
 	}
-	config, err := e.cached(context.Background(), s)
+	config, err := e.cached(ctx, s)
 	if err != nil || config == nil {
 		return nil, nil
 	}

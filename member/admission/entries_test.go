@@ -119,8 +119,9 @@ func (w *world) open(t *testing.T) map[string][]string {
 	return out
 }
 
-func (w *world) sent(namespace string) bool {
-	ok, _ := w.entries.Sent(namespace)
+func (w *world) sent(tb testing.TB, namespace string) bool {
+	tb.Helper()
+	ok, _ := w.entries.Sent(tb.Context(), namespace)
 	return ok
 }
 
@@ -133,11 +134,11 @@ func TestEntriesFollowTheObjects(t *testing.T) {
 	}{
 		{name: "no entry without an object", want: map[string][]string{}},
 		{name: "a namespace with an object is sent", objects: []client.Object{object("shop", "a"), object("shop", "b"), object("bank", "a")}, want: map[string][]string{EntryFail: {"bank", "shop"}}},
-		{name: "a namespace whose object may be skipped has the other entry", objects: []client.Object{optional("shop")}, want: map[string][]string{EntryIgnore: {"shop"}}},
+		{name: "a namespace whose object may be skipped has the other entry", objects: []client.Object{optional("shop")}, want: map[string][]string{entryIgnore: {"shop"}}},
 		{
 			name:    "an object that must not be skipped decides, and no pod is sent twice",
 			objects: []client.Object{optional("shop"), object("shop", "a"), optional("bank")},
-			want:    map[string][]string{EntryFail: {"shop"}, EntryIgnore: {"bank"}},
+			want:    map[string][]string{EntryFail: {"shop"}, entryIgnore: {"bank"}},
 		},
 		{name: "exempt namespaces are never sent", objects: []client.Object{object("kube-system", "a"), object("flotilla-system", "a")}, want: map[string][]string{}},
 	} {
@@ -153,7 +154,7 @@ func TestEntriesFollowTheObjects(t *testing.T) {
 						open = open || n == namespace
 					}
 				}
-				require.Equal(t, open, w.sent(namespace), namespace)
+				require.Equal(t, open, w.sent(t, namespace), namespace)
 			}
 			require.Empty(t, cmp.Diff(configured("CA").Webhooks[0], w.config(t).Webhooks[0]), "entries of the chart stay")
 			written := w.writes
@@ -191,12 +192,12 @@ func TestEntriesFollowClusterScopedObjects(t *testing.T) {
 		},
 		{
 			name: "an object for all namespaces covers the others", objects: []client.Object{wide("*"), wide("shop"), object("bank", "a"), optional("farm")},
-			want: map[string]metav1.LabelSelectorRequirement{EntryFail: not(), EntryIgnore: in("farm")},
+			want: map[string]metav1.LabelSelectorRequirement{EntryFail: not(), entryIgnore: in("farm")},
 		},
 		{
 			name: "an object for all namespaces that may be skipped leaves others their own entry", optional: true,
 			objects: []client.Object{wide("*"), object("bank", "a"), optional("farm")},
-			want:    map[string]metav1.LabelSelectorRequirement{EntryFail: in("bank"), EntryIgnore: not("bank")},
+			want:    map[string]metav1.LabelSelectorRequirement{EntryFail: in("bank"), entryIgnore: not("bank")},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -218,8 +219,8 @@ func TestEntriesFollowClusterScopedObjects(t *testing.T) {
 			require.NoError(t, w.reconcile(t))
 			require.Equal(t, 1, w.writes, "the same is not written again")
 			_, all := w.entries.now[podwebhook.AllNamespaces]
-			require.Equal(t, all, w.sent("one-to-come"))
-			require.False(t, w.sent("kube-system"))
+			require.Equal(t, all, w.sent(t, "one-to-come"))
+			require.False(t, w.sent(t, "kube-system"))
 
 			w.hidden = true // The cache of a new leader may be behind.
 			require.NoError(t, w.reconcile(t))
@@ -254,7 +255,7 @@ func TestAttack27OnlyWantedPodsAreSentFromAllNamespaces(t *testing.T) {
 	}
 	condition := func() string { return conditionOf(EntryFail) }
 	require.NoError(t, w.reconcile(t))
-	require.Equal(t, "!(("+podwebhook.NotOfTheNode+" && ('n-*' == 'a')) || asks)", conditionOf(EntryIgnore),
+	require.Equal(t, "!(("+podwebhook.NotOfTheNode+" && ('n-*' == 'a')) || asks)", conditionOf(entryIgnore),
 		"pods that may be created without a replica are, and none is sent twice")
 	require.Equal(t, "request.namespace in ['shop'] || ("+podwebhook.NotOfTheNode+" && ('n-*' == 'a')) || asks", condition())
 	written := w.writes
@@ -280,7 +281,7 @@ func TestAttack27OnlyWantedPodsAreSentFromAllNamespaces(t *testing.T) {
 	more.Name = strings.Repeat("x", maxCondition)
 	require.NoError(t, w.Delete(t.Context(), more))
 	require.NoError(t, w.reconcile(t))
-	require.Equal(t, map[string][]string{EntryFail: {"shop"}, EntryIgnore: {"farm"}, EntryAsked: {"farm", "flotilla-system", "kube-system", "shop"}}, w.open(t))
+	require.Equal(t, map[string][]string{EntryFail: {"shop"}, entryIgnore: {"farm"}, entryAsked: {"farm", "flotilla-system", "kube-system", "shop"}}, w.open(t))
 }
 
 // Pods that request a step themselves are sent from all other namespaces, and none is sent twice.
@@ -312,7 +313,7 @@ func TestPodsThatAskAreSentFromNamespacesWithoutObjects(t *testing.T) {
 			w.entries.Ignore = append(w.entries.Ignore, tc.ignore...)
 			require.NoError(t, w.reconcile(t))
 			hooks := w.config(t).Webhooks
-			i := slices.IndexFunc(hooks, func(h admissionv1.MutatingWebhook) bool { return h.Name == EntryAsked })
+			i := slices.IndexFunc(hooks, func(h admissionv1.MutatingWebhook) bool { return h.Name == entryAsked })
 			require.Equal(t, tc.out != nil, i >= 0)
 			if i >= 0 {
 				h := hooks[i]
@@ -322,7 +323,7 @@ func TestPodsThatAskAreSentFromNamespacesWithoutObjects(t *testing.T) {
 				require.Equal(t, []admissionv1.MatchCondition{{Name: "asks", Expression: "a || b"}}, h.MatchConditions)
 				require.Equal(t, tc.policy, *h.FailurePolicy)
 				require.Equal(t, AskedPath, *h.ClientConfig.Service.Path)
-				require.False(t, w.sent("elsewhere"), "no object becomes active by it")
+				require.False(t, w.sent(t, "elsewhere"), "no object becomes active by it")
 			}
 			require.NoError(t, w.reconcile(t))
 			require.Equal(t, 1, w.writes, "the same is not written again")
@@ -356,7 +357,7 @@ func TestEntriesOfGuardsFollowTheirObjects(t *testing.T) {
 	for i, want := range []struct {
 		name, namespace string
 		policy          admissionv1.FailurePolicyType
-	}{{GuardFail, "shop", admissionv1.Fail}, {GuardIgnore, "bank", admissionv1.Ignore}} {
+	}{{guardFail, "shop", admissionv1.Fail}, {guardIgnore, "bank", admissionv1.Ignore}} {
 		e := current[i+1]
 		require.Equal(t, want.name, e.Name)
 		require.Equal(t, want.policy, *e.FailurePolicy)
@@ -396,7 +397,7 @@ func TestWithoutACABundleNothingIsOpened(t *testing.T) {
 	w := newWorld(object("shop", "a"), configured(""))
 	require.NoError(t, w.reconcile(t))
 	require.Empty(t, w.open(t))
-	require.False(t, w.sent("shop"))
+	require.False(t, w.sent(t, "shop"))
 }
 
 func TestANamespaceIsClosedOnlyIfTheApiserverConfirmsIt(t *testing.T) {
@@ -405,11 +406,11 @@ func TestANamespaceIsClosedOnlyIfTheApiserverConfirmsIt(t *testing.T) {
 	require.NoError(t, w.reconcile(t))
 	w.hidden = true // The cache of a new leader may be behind.
 	require.NoError(t, w.reconcile(t))
-	require.True(t, w.sent("shop"))
+	require.True(t, w.sent(t, "shop"))
 	require.Equal(t, 1, w.writes)
 	require.NoError(t, w.Delete(t.Context(), object("shop", "a")))
 	require.NoError(t, w.reconcile(t))
-	require.False(t, w.sent("shop"))
+	require.False(t, w.sent(t, "shop"))
 	require.Len(t, w.config(t).Webhooks, 1, "no pod is sent any longer")
 }
 
@@ -481,7 +482,7 @@ func TestExclusionsOfOthersStay(t *testing.T) {
 			require.Empty(t, current.NamespaceSelector.MatchLabels)
 			require.Equal(t, &metav1.LabelSelector{}, current.ObjectSelector)
 			require.Equal(t, admissionv1.Fail, *current.FailurePolicy)
-			sent, why := w.entries.Sent("shop")
+			sent, why := w.entries.Sent(t.Context(), "shop")
 			require.Equal(t, tc.blind == "", sent)
 			require.Contains(t, why, tc.blind)
 
@@ -489,7 +490,7 @@ func TestExclusionsOfOthersStay(t *testing.T) {
 			require.NoError(t, w.Create(t.Context(), object("bank", "a")))
 			require.NoError(t, w.reconcile(t))
 			require.Len(t, w.config(t).Webhooks[1].NamespaceSelector.MatchExpressions, len(tc.want))
-			require.True(t, w.sent("bank"))
+			require.True(t, w.sent(t, "bank"))
 			all := newWorld(w.config(t), wide("*"))
 			s := step("Wide", nil)
 			s.Object, s.List = &corev1.Node{}, &corev1.NodeList{}
@@ -531,7 +532,7 @@ func TestAWriterWhoDoesNotAgreeIsWrittenBackLessAndLess(t *testing.T) {
 	result, err := w.entries.Reconcile(t.Context(), ctrl.Request{})
 	require.NoError(t, err)
 	require.Positive(t, result.RequeueAfter, "no event is needed")
-	require.False(t, w.sent("shop"), "pods don't count as sent")
+	require.False(t, w.sent(t, "shop"), "pods don't count as sent")
 	written := w.writes
 	require.NoError(t, w.Create(t.Context(), object("bank", "a")))
 	require.NoError(t, w.reconcile(t))
@@ -546,7 +547,7 @@ func TestAPolicyThatChangesEachWriteIsWrittenToLessAndLess(t *testing.T) {
 	w.mutate = func(c *admissionv1.MutatingWebhookConfiguration) { c.Webhooks = c.Webhooks[:1] }
 	for range 10 * 60 {
 		require.NoError(t, w.reconcile(t))
-		require.False(t, w.sent("shop"))
+		require.False(t, w.sent(t, "shop"))
 		w.clock.SetTime(w.clock.Now().Add(time.Second))
 	}
 	require.LessOrEqual(t, w.writes, 18)
@@ -567,11 +568,11 @@ func TestANewLeaderGoesOnWhereTheFormerOneEnded(t *testing.T) {
 				Exempt: w.entries.Exempt, Ignore: w.entries.Ignore,
 			}
 			w.entries = next
-			require.Equal(t, crashed == "after its write", w.sent("shop"), "what was active stays active")
-			require.False(t, w.sent("bank"))
+			require.Equal(t, crashed == "after its write", w.sent(t, "shop"), "what was active stays active")
+			require.False(t, w.sent(t, "bank"))
 			changes := next.Changes()
 			require.NoError(t, w.reconcile(t))
-			require.True(t, w.sent("shop"))
+			require.True(t, w.sent(t, "shop"))
 			require.Equal(t, 1, w.writes)
 			require.Len(t, changes, 1, "early callers are notified")
 		})
@@ -593,11 +594,11 @@ func TestAWriteThatFailsOpensNothing(t *testing.T) {
 			require.NoError(t, w.Create(t.Context(), object("bank", "a")))
 			w.answer = func() error { return tc.answer }
 			require.ErrorIs(t, w.reconcile(t), tc.want)
-			require.True(t, w.sent("shop"), "the namespace is open before and after")
-			require.False(t, w.sent("bank"))
+			require.True(t, w.sent(t, "shop"), "the namespace is open before and after")
+			require.False(t, w.sent(t, "bank"))
 			w.answer = nil
 			require.NoError(t, w.reconcile(t))
-			require.True(t, w.sent("bank"))
+			require.True(t, w.sent(t, "bank"))
 		})
 	}
 }
@@ -606,7 +607,7 @@ func TestWithoutTheConfigurationNothingIsSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(object("shop", "a"))
 	require.NoError(t, w.reconcile(t))
-	require.False(t, w.sent("shop"))
+	require.False(t, w.sent(t, "shop"))
 }
 
 func TestWithTheGateOffEntriesAreRemoved(t *testing.T) {
@@ -616,9 +617,9 @@ func TestWithTheGateOffEntriesAreRemoved(t *testing.T) {
 	w.entries.Steps = nil
 	require.NoError(t, w.reconcile(t))
 	require.Empty(t, w.open(t))
-	_, why := w.entries.Sent("shop")
+	_, why := w.entries.Sent(t.Context(), "shop")
 	require.Contains(t, why, "enable feature gate PodWebhook")
-	_, why = w.entries.Sent("kube-system")
+	_, why = w.entries.Sent(t.Context(), "kube-system")
 	require.Contains(t, why, "namespace kube-system is exempt")
 }
 
@@ -634,7 +635,7 @@ func TestWhoAsksWhileEntriesChangeGetsWhatComesOfIt(t *testing.T) {
 		started := make(chan struct{})
 		asked.Go(func() {
 			close(started)
-			open = w.sent("shop")
+			open = w.sent(t, "shop")
 		})
 		<-started
 		return nil

@@ -137,7 +137,7 @@ func (s *site) sent(t *testing.T) []string {
 	var c admissionv1.ValidatingWebhookConfiguration
 	require.NoError(t, s.Get(t.Context(), client.ObjectKey{Name: s.configuration}, &c))
 	for _, w := range c.Webhooks {
-		if w.Name == GuardFail {
+		if w.Name == guardFail {
 			return w.NamespaceSelector.MatchExpressions[0].Values
 		}
 	}
@@ -316,7 +316,7 @@ func TestIntegrationOtherWritersOfTheConfiguration(t *testing.T) {
 			if err := s.Get(t.Context(), client.ObjectKey{Name: s.configuration}, &c); err != nil {
 				return err
 			}
-			i := slices.IndexFunc(c.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return w.Name == GuardFail })
+			i := slices.IndexFunc(c.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return w.Name == guardFail })
 			require.GreaterOrEqual(t, i, 0)
 			out = c.Webhooks[i]
 			if change == nil {

@@ -17,14 +17,14 @@ import (
 const (
 	// EntryFail is for features without which a pod must not be created.
 	EntryFail = "mpod.kb.io"
-	// EntryIgnore is for features without which it may.
-	EntryIgnore = "mpod-ignore.kb.io"
-	// EntryAsked is for pods that ask for a step themselves.
-	EntryAsked = "mpod-asked.kb.io"
-	// GuardFail is for features without which a pod must not be deleted, evicted, updated or resized.
-	GuardFail = "vpod.kb.io"
-	// GuardIgnore is for features without which it may.
-	GuardIgnore = "vpod-ignore.kb.io"
+	// entryIgnore is for features without which it may.
+	entryIgnore = "mpod-ignore.kb.io"
+	// entryAsked is for pods that ask for a step themselves.
+	entryAsked = "mpod-asked.kb.io"
+	// guardFail is for features without which a pod must not be deleted, evicted, updated or resized.
+	guardFail = "vpod.kb.io"
+	// guardIgnore is for features without which it may.
+	guardIgnore = "vpod-ignore.kb.io"
 )
 
 // needs maps the namespaces whose pods must be sent, or podwebhook.AllNamespaces, to what happens to their requests if the webhook fails.
@@ -68,7 +68,7 @@ type askers struct {
 // creationShape returns the shape for the creation of pods.
 func creationShape(exempt []string, own string) shape {
 	return shape{
-		fail: EntryFail, ignore: EntryIgnore, path: Path, exempt: exempt, own: own,
+		fail: EntryFail, ignore: entryIgnore, path: Path, exempt: exempt, own: own,
 		rules: []admissionv1.RuleWithOperations{rule("pods", admissionv1.Create)},
 	}
 }
@@ -79,7 +79,7 @@ func guardedShape(guards podwebhook.Guards, exempt []string, own string) shape {
 		return slices.ContainsFunc(guards, func(g podwebhook.Active) bool { return g.Judges(o) })
 	}
 	s := shape{
-		fail: GuardFail, ignore: GuardIgnore, path: GuardPath,
+		fail: guardFail, ignore: guardIgnore, path: GuardPath,
 		conditions: conditions(), exempt: exempt, own: own,
 	}
 	var operations []admissionv1.OperationType
@@ -128,7 +128,7 @@ func rule(resource string, operations ...admissionv1.OperationType) admissionv1.
 
 // owns reports whether an entry belongs to this shape.
 func (s shape) owns(w *admissionv1.MutatingWebhook) bool {
-	return w.Name == s.fail || w.Name == s.ignore || s.asked != nil && w.Name == EntryAsked
+	return w.Name == s.fail || w.Name == s.ignore || s.asked != nil && w.Name == entryAsked
 }
 
 // sent returns the namespaces that the entries cover.
@@ -136,7 +136,7 @@ func (s shape) sent(webhooks []admissionv1.MutatingWebhook) needs {
 	out := needs{}
 	for i := range webhooks {
 		w := &webhooks[i]
-		if !s.owns(w) || w.Name == EntryAsked {
+		if !s.owns(w) || w.Name == entryAsked {
 			continue
 		}
 		switch which := s.namespaceTerm(w); {
@@ -160,7 +160,7 @@ func (s shape) kept(webhooks []admissionv1.MutatingWebhook) []string {
 	var out []string
 	for i := range webhooks {
 		w := &webhooks[i]
-		if !s.owns(w) || w.Name == EntryAsked {
+		if !s.owns(w) || w.Name == entryAsked {
 			continue
 		}
 		which := s.namespaceTerm(w)
@@ -373,7 +373,7 @@ func (s shape) covers(webhooks []admissionv1.MutatingWebhook, m mark) bool {
 	}
 	for i := range webhooks {
 		w := &webhooks[i]
-		if which := s.namespaceTerm(w); !s.owns(w) || w.Name == EntryAsked || which == nil || which.Operator != metav1.LabelSelectorOpNotIn {
+		if which := s.namespaceTerm(w); !s.owns(w) || w.Name == entryAsked || which == nil || which.Operator != metav1.LabelSelectorOpNotIn {
 			continue
 		}
 		wanted := wantedBy(w)
@@ -390,7 +390,7 @@ func (s shape) entryAsked(sibling *admissionv1.MutatingWebhook, needed needs) ad
 	slices.Sort(names)
 	s.path = AskedPath
 	s.conditions = []admissionv1.MatchCondition{{Name: "asks", Expression: strings.Join(s.asked.asks, " || ")}}
-	return s.entry(EntryAsked, s.asked.policy, sibling, metav1.LabelSelectorRequirement{
+	return s.entry(entryAsked, s.asked.policy, sibling, metav1.LabelSelectorRequirement{
 		Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: slices.Compact(names),
 	})
 }

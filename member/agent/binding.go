@@ -26,19 +26,19 @@ import (
 const (
 	ReasonBound           = "Bound"
 	ReasonBoundToOtherHub = "BoundToOtherHub"
-	ReasonHubUnknown      = "HubUnknown"
-	ReasonNotAccepted     = "NotAccepted"
-	ReasonLeaving         = "Leaving"
-	ReasonReleased        = "Released"
-	ReasonRowsLeft        = "RowsLeft"
+	reasonHubUnknown      = "HubUnknown"
+	reasonNotAccepted     = "NotAccepted"
+	reasonLeaving         = "Leaving"
+	reasonReleased        = "Released"
+	reasonRowsLeft        = "RowsLeft"
 	ReasonVersionSkew     = "VersionSkew"
-	ReasonHealthy         = "Healthy"
-	ReasonUnhealthy       = "NotReady"
+	reasonHealthy         = "Healthy"
+	reasonUnhealthy       = "NotReady"
 	ReasonConnected       = "Connected"
-	ReasonConnectFailed   = "Failed"
+	reasonConnectFailed   = "Failed"
 )
 
-// messageReleased is the message of ReasonReleased.
+// messageReleased is the message of reasonReleased.
 const messageReleased = "the binding was removed"
 
 // binding is the last known state of the binding, shared by all loops. It is safe for concurrent use.
@@ -98,7 +98,7 @@ func bindingStateOf(
 	hub, membership := mc.Status.Hub, boundMembership(membership)
 	leaving := !mc.DeletionTimestamp.IsZero()
 	if hub == nil {
-		return bindingState{reason: ReasonHubUnknown, message: "the hub hasn't published its identity yet: check that flotilla-hub is running"}
+		return bindingState{reason: reasonHubUnknown, message: "the hub hasn't published its identity yet: check that flotilla-hub is running"}
 	}
 	skew := link.CheckSkew(hub.Version, version)
 	s := bindingState{release: leaving, skew: skew}
@@ -114,20 +114,20 @@ func bindingStateOf(
 	switch {
 	case joined:
 	case leaving && membership != nil:
-		s.reason, s.message = ReasonReleased, "the cluster joined as an earlier MemberCluster of the same name, not as this one"
+		s.reason, s.message = reasonReleased, "the cluster joined as an earlier MemberCluster of the same name, not as this one"
 		return s
 	case leaving:
-		s.reason, s.message = ReasonReleased, messageReleased
+		s.reason, s.message = reasonReleased, messageReleased
 		s.permission = permission{mayAct: true, leaving: true, hubUID: hub.UID, hubEpoch: hub.Epoch}
 		return s
 	case !mc.Spec.Accepted:
-		s.reason, s.message = ReasonNotAccepted, "the cluster is not accepted: run kubectl kruise cluster accept "+mc.Name+" on the hub"
+		s.reason, s.message = reasonNotAccepted, "the cluster is not accepted: run kubectl kruise cluster accept "+mc.Name+" on the hub"
 		return s
 	case !skew.Supported:
 		s.reason, s.message = ReasonVersionSkew, skew.Message
 		return s
 	default:
-		s.bind, s.reason, s.message = true, ReasonHubUnknown, "the binding is being created"
+		s.bind, s.reason, s.message = true, reasonHubUnknown, "the binding is being created"
 		return s
 	}
 	s.ours, s.reason, s.message = true, ReasonBound, "the cluster is bound to this hub"
@@ -437,16 +437,16 @@ func clusterStatus(
 		ObservedGeneration: mc.Generation,
 	}
 	if released && s.ours { // The next reconcile will report the same.
-		owned.Reason, owned.Message = ReasonReleased, messageReleased
+		owned.Reason, owned.Message = reasonReleased, messageReleased
 	}
 	next.Conditions = report.SetCondition(next.Conditions, owned, now)
 	if f.healthKnown {
 		healthy := metav1.Condition{
-			Type: fleetv1alpha1.ConditionAPIHealthy, Status: report.ConditionStatus(f.healthy), Reason: ReasonHealthy,
+			Type: fleetv1alpha1.ConditionAPIHealthy, Status: report.ConditionStatus(f.healthy), Reason: reasonHealthy,
 			Message: "the member's apiserver is ready", ObservedGeneration: mc.Generation,
 		}
 		if !f.healthy {
-			healthy.Reason, healthy.Message = ReasonUnhealthy, f.message
+			healthy.Reason, healthy.Message = reasonUnhealthy, f.message
 		}
 		next.Conditions = report.SetCondition(next.Conditions, healthy, now)
 	}
@@ -455,11 +455,11 @@ func clusterStatus(
 		return next
 	}
 	gone := metav1.Condition{
-		Type: fleetv1alpha1.ConditionReleased, Status: report.ConditionStatus(released), Reason: ReasonReleased,
+		Type: fleetv1alpha1.ConditionReleased, Status: report.ConditionStatus(released), Reason: reasonReleased,
 		Message: "nothing from this hub is left in this cluster", ObservedGeneration: mc.Generation,
 	}
 	if !released {
-		gone.Reason, gone.Message = ReasonRowsLeft, "this cluster's rows are still being withdrawn"
+		gone.Reason, gone.Message = reasonRowsLeft, "this cluster's rows are still being withdrawn"
 		switch left := s.remaining; {
 		case left.seenEpoch > 0:
 			gone.Reason, gone.Message = fleetv1alpha1.ReasonEpochRegression, regressedText(s.permission.hubEpoch, left.seenEpoch)

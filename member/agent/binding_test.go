@@ -56,7 +56,7 @@ func TestBindingState(t *testing.T) {
 		{
 			name: "the first hub binds the cluster before it applies anything",
 			in:   func(*fleetv1alpha1.MemberCluster, *fleetv1alpha1.Membership) *fleetv1alpha1.Membership { return nil },
-			want: expect{bind: true, reason: ReasonHubUnknown},
+			want: expect{bind: true, reason: reasonHubUnknown},
 		},
 		{
 			name: "a hub without an identity binds nothing",
@@ -64,7 +64,7 @@ func TestBindingState(t *testing.T) {
 				mc.Status.Hub = nil
 				return m
 			},
-			want: expect{reason: ReasonHubUnknown},
+			want: expect{reason: reasonHubUnknown},
 		},
 		{
 			name: "a cluster that is not accepted is not bound",
@@ -72,7 +72,7 @@ func TestBindingState(t *testing.T) {
 				mc.Spec.Accepted = false
 				return nil
 			},
-			want: expect{reason: ReasonNotAccepted},
+			want: expect{reason: reasonNotAccepted},
 		},
 		{
 			name: "a cluster that is no longer accepted is frozen and stays bound",
@@ -96,7 +96,7 @@ func TestBindingState(t *testing.T) {
 				m.Spec = fleetv1alpha1.MembershipSpec{}
 				return m
 			},
-			want: expect{bind: true, reason: ReasonHubUnknown},
+			want: expect{bind: true, reason: reasonHubUnknown},
 		},
 		{
 			name: "a hub that is one minor version away may apply",
@@ -177,7 +177,7 @@ func TestBindingState(t *testing.T) {
 				mc.UID = "another"
 				return m
 			},
-			want: expect{bind: true, reason: ReasonHubUnknown},
+			want: expect{bind: true, reason: reasonHubUnknown},
 		},
 		{
 			name: "a MemberCluster that leaves before that has nothing to release",
@@ -186,7 +186,7 @@ func TestBindingState(t *testing.T) {
 				mc.UID = "another"
 				return m
 			},
-			want: expect{release: true, reason: ReasonReleased},
+			want: expect{release: true, reason: reasonReleased},
 		},
 		{
 			name: "a leaving cluster withdraws its rows, accepted or not",
@@ -203,7 +203,7 @@ func TestBindingState(t *testing.T) {
 				leave(mc)
 				return nil
 			},
-			want: expect{release: true, act: true, reason: ReasonReleased},
+			want: expect{release: true, act: true, reason: reasonReleased},
 		},
 		{
 			name: "a cluster of another hub does nothing when it leaves this one",
@@ -253,7 +253,7 @@ func TestReleasedIsReportedOnceRowsAreGone(t *testing.T) {
 	mc.DeletionTimestamp = &metav1.Time{Time: testNow()}
 	j := bindingStateOf(mc, testMembership(), 4, testVersion)
 	waiting := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, memberFacts{}, mc, j, false, testNow())
-	require.Equal(t, ReasonRowsLeft, report.GetCondition(waiting.Conditions, fleetv1alpha1.ConditionReleased).Reason)
+	require.Equal(t, reasonRowsLeft, report.GetCondition(waiting.Conditions, fleetv1alpha1.ConditionReleased).Reason)
 	j.remaining.protected = []string{"label x protects CloneSet shop/web"}
 	kept := report.GetCondition(clusterStatus(waiting, memberFacts{}, mc, j, false, testNow()).Conditions, fleetv1alpha1.ConditionReleased)
 	require.Equal(t, fleetv1alpha1.ReasonDeleteProtected, kept.Reason)

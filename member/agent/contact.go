@@ -136,7 +136,7 @@ func connectedCondition(err error) metav1.Condition {
 	case errors.As(err, &explained):
 		c.Reason, c.Message = explained.Reason, explained.Message
 	default: // The text of err may differ between attempts.
-		c.Reason, c.Message = ReasonConnectFailed, "the connection failed; see the log of flotilla-member"
+		c.Reason, c.Message = reasonConnectFailed, "the connection failed; see the log of flotilla-member"
 	}
 	return c
 }

@@ -11,21 +11,21 @@ import (
 
 // Reasons and actions of events on objects in the member.
 const (
-	// EventDrift means that another writer changed an object of the hub, and that the change was reverted.
-	EventDrift = "DriftReverted"
-	// EventContended means that the object is changed again each time after it was reverted.
-	EventContended = reasonContended
+	// eventDrift means that another writer changed an object of the hub, and that the change was reverted.
+	eventDrift = "DriftReverted"
+	// eventContended means that the object is changed again each time after it was reverted.
+	eventContended = reasonContended
 	// EventAdopted means that an existing object now belongs to the hub.
 	EventAdopted = "Adopted"
-	// EventStranded, on the Membership, means that this cluster has joined before, but has no credential that its hub accepts.
-	EventStranded = "NoHubCredential"
+	// eventStranded, on the Membership, means that this cluster has joined before, but has no credential that its hub accepts.
+	eventStranded = "NoHubCredential"
 
 	// EventHubRefused, on the Membership, means that the cluster is bound to one hub while another one wants it or can't be reached.
 	EventHubRefused = "HubRefused"
-	// EventHubRestored, on the Membership, means that the hub asks for something older than what was applied here.
-	EventHubRestored = "HubRestored"
-	// EventUnclaimed, on the Membership, means that objects were applied for rows that the hub does not have.
-	EventUnclaimed = "UnclaimedObjects"
+	// eventHubRestored, on the Membership, means that the hub asks for something older than what was applied here.
+	eventHubRestored = "HubRestored"
+	// eventUnclaimed, on the Membership, means that objects were applied for rows that the hub does not have.
+	eventUnclaimed = "UnclaimedObjects"
 	// EventProtected, on the Membership, means that objects that should be withdrawn stay because a label protects them.
 	EventProtected = fleetv1alpha1.ReasonDeleteProtected
 
@@ -34,7 +34,7 @@ const (
 )
 
 func driftEvent(paths []string) event.Event {
-	return event.Warning(EventDrift, actionApply, "Reverted changes to %s. Make them on the hub instead.", strings.Join(paths, ", "))
+	return event.Warning(eventDrift, actionApply, "Reverted changes to %s. Make them on the hub instead.", strings.Join(paths, ", "))
 }
 
 func adoptedEvent(how fleetv1alpha1.AdoptionPolicy) event.Event {
@@ -42,11 +42,11 @@ func adoptedEvent(how fleetv1alpha1.AdoptionPolicy) event.Event {
 }
 
 func strandedEvent(err error) event.Event {
-	return event.Warning(EventStranded, actionConnect, "%s", err)
+	return event.Warning(eventStranded, actionConnect, "%s", err)
 }
 
 func restoredEvent(row *fleetv1alpha1.MemberWork, epoch int64) event.Event {
-	return event.Warning(EventHubRestored, actionApply, "The hub's row %s is older than what was applied here, as after a restore from a backup. "+
+	return event.Warning(eventHubRestored, actionApply, "The hub's row %s is older than what was applied here, as after a restore from a backup. "+
 		"Nothing will be deleted or scaled in until the epoch in the hub's ConfigMap %s/%s is at least %d.",
 		row.Name, fleetv1alpha1.SystemNamespace, fleetv1alpha1.EpochConfigMap, epoch)
 }
@@ -56,7 +56,7 @@ func unclaimedEvent(lines []*fleetv1alpha1.AppliedWork) event.Event {
 	for _, line := range lines {
 		names = append(names, fmt.Sprintf("%s %s/%s", line.Spec.Object.Kind, line.Spec.Object.Namespace, line.Spec.Object.Name))
 	}
-	return event.Warning(EventUnclaimed, actionApply, "%d object(s) applied for rows that the hub doesn't have: %s. "+
+	return event.Warning(eventUnclaimed, actionApply, "%d object(s) applied for rows that the hub doesn't have: %s. "+
 		"They are kept. To delete them, or to keep them without the hub's marks, annotate this Membership with %s=Delete or Orphan.",
 		len(lines), event.Names(names), link.AnnotationUnclaimed)
 }
@@ -69,7 +69,7 @@ func regressedText(hubEpoch, seen int64) string {
 }
 
 func staleTombstoneEvent(name string, err error) event.Event {
-	return event.Warning(EventHubRestored, actionApply, "The hub's ConfigMap %s/%s asks to delete what the hub has placed here: %s",
+	return event.Warning(eventHubRestored, actionApply, "The hub's ConfigMap %s/%s asks to delete what the hub has placed here: %s",
 		fleetv1alpha1.SystemNamespace, name, err)
 }
 
@@ -83,12 +83,12 @@ func protectedEvent(why []string) event.Event {
 }
 
 func invalidDecisionEvent(decision string) event.Event {
-	return event.Warning(EventUnclaimed, actionApply, "annotation %s is %q: must be %s or %s",
+	return event.Warning(eventUnclaimed, actionApply, "annotation %s is %q: must be %s or %s",
 		link.AnnotationUnclaimed, decision, fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete)
 }
 
 func contendedEvent(v *problem) event.Event {
-	return event.Warning(EventContended, actionApply, "%s", v.message)
+	return event.Warning(eventContended, actionApply, "%s", v.message)
 }
 
 func refusedEvent(why string) event.Event {

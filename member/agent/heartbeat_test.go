@@ -125,6 +125,6 @@ func TestI39AHubOfTheVersionBeforeGetsNoKinds(t *testing.T) {
 	mc := testCluster()
 	require.NoError(t, b.report(t.Context(), mc, bindingState{ours: true, reason: ReasonBound}, false, 0))
 	require.Equal(t, []bool{true, false}, sent)
-	require.NoError(t, b.report(t.Context(), mc, bindingState{ours: true, reason: ReasonLeaving}, false, 0))
+	require.NoError(t, b.report(t.Context(), mc, bindingState{ours: true, reason: reasonLeaving}, false, 0))
 	require.Equal(t, []bool{true, false, false}, sent, "kinds are not sent again")
 }

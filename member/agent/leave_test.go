@@ -149,7 +149,7 @@ func TestI20TombstoneOfARestoredHubDeletesNothing(t *testing.T) {
 				return
 			}
 			require.Equal(t, int64(4), regressed.Seen)
-			require.Equal(t, EventHubRestored, l.events.All()[0].Reason)
+			require.Equal(t, eventHubRestored, l.events.All()[0].Reason)
 
 			stone.Data[link.TombstoneEpoch] = "5"
 			require.NoError(t, l.hub.Update(t.Context(), stone))

@@ -67,7 +67,7 @@ func TestAFailureToConnectIsReportedInTheMember(t *testing.T) {
 	}{
 		{name: "a failure with an explanation", reason: "NoCredential", message: "kubectl kruise cluster token east"},
 		{
-			name: "a failure whose details change", reason: ReasonConnectFailed, message: "see the log",
+			name: "a failure whose details change", reason: reasonConnectFailed, message: "see the log",
 			token: func() (string, error) { return "", errors.New("disk on fire at 12:00:01") },
 		},
 	} {

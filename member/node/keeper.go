@@ -26,14 +26,14 @@ const (
 
 // Reasons of events on the Node.
 const (
-	// ReasonNoRuntime means that no container runtime of the node answers the daemon.
-	ReasonNoRuntime = "NoContainerRuntime"
-	// ReasonRuntime means that the daemon has found the node's container runtime again.
-	ReasonRuntime = "ContainerRuntimeFound"
-	// ReasonOther means that another node daemon restarts containers of the node, so this one does not.
-	ReasonOther = "OtherNodeDaemon"
-	// ReasonOtherGone means that the other node daemon is gone, and this one has continued.
-	ReasonOtherGone = "OtherNodeDaemonGone"
+	// reasonNoRuntime means that no container runtime of the node answers the daemon.
+	reasonNoRuntime = "NoContainerRuntime"
+	// reasonRuntime means that the daemon has found the node's container runtime again.
+	reasonRuntime = "ContainerRuntimeFound"
+	// reasonOther means that another node daemon restarts containers of the node, so this one does not.
+	reasonOther = "OtherNodeDaemon"
+	// reasonOtherGone means that the other node daemon is gone, and this one has continued.
+	reasonOtherGone = "OtherNodeDaemonGone"
 )
 
 const (
@@ -103,12 +103,12 @@ func (k *keeper) standBack(ctx context.Context) (changed bool) {
 	if pod == "" {
 		otherDaemon.Set(0)
 		log.Info("Resumed because the other node daemon is gone", "pod", before)
-		k.events.Record(k.node, event.Normal(ReasonOtherGone, actionStandBack, "pod %s is gone: flotilla-noded restarts containers again", before))
+		k.events.Record(k.node, event.Normal(reasonOtherGone, actionStandBack, "pod %s is gone: flotilla-noded restarts containers again", before))
 		return true
 	}
 	otherDaemon.Set(1)
 	log.Info("Stood back because another node daemon restarts containers here", "pod", pod)
-	k.events.Record(k.node, event.Normal(ReasonOther, actionStandBack,
+	k.events.Record(k.node, event.Normal(reasonOther, actionStandBack,
 		"pod %s restarts containers whose env changed and reports on them: flotilla-noded doesn't while that pod runs", pod))
 	return true
 }
@@ -145,7 +145,7 @@ func (k *keeper) report(ctx context.Context, err error) {
 		}
 		k.lastReported = err.Error()
 		log.Info("Found no container runtime", "reason", err.Error())
-		k.events.Record(k.node, event.Warning(ReasonNoRuntime, actionLook, "%v", err))
+		k.events.Record(k.node, event.Warning(reasonNoRuntime, actionLook, "%v", err))
 		return
 	}
 	runtimeUp.Set(1)
@@ -156,6 +156,6 @@ func (k *keeper) report(ctx context.Context, err error) {
 	k.lastReported = found
 	log.Info("Found container runtimes", "name", k.runtimes.Names())
 	if !first {
-		k.events.Record(k.node, event.Normal(ReasonRuntime, actionLook, "found %s", event.Names(k.runtimes.Names())))
+		k.events.Record(k.node, event.Normal(reasonRuntime, actionLook, "found %s", event.Names(k.runtimes.Names())))
 	}
 }

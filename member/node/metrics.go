@@ -22,8 +22,8 @@ var (
 	})
 )
 
-// Register adds the metrics of this package, and of those that it works with, to r.
-func Register(r prometheus.Registerer) error {
+// register adds the metrics of this package, and of those that it works with, to r.
+func register(r prometheus.Registerer) error {
 	if err := cri.Register(r); err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func Restrict(o ctrl.Options, options Options) ctrl.Options {
 
 // Setup adds the keeper and all controllers to mgr, which must have been created with Scheme and Restrict.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of the node daemon: %w", err)
 	}
 	uid, err := ownNode(ctx, mgr.GetClient(), o.Node)

@@ -4,9 +4,9 @@
 // What an object shows by itself is judged by a policy of the chart (policy_protect.yaml), which works even while no manager answers. Two
 // webhooks do the rest, in every replica:
 //
-//   - PathValidate checks namespaces and CRDs, after the policy, by listing from the apiserver what they hold. It fails closed.
-//   - PathReport is called before the policy and allows everything: it counts, logs and records what the policy will refuse. So a
-//     refusal is reported by one of the two. PathReport reports it even if something else refuses the request first.
+//   - pathValidate checks namespaces and CRDs, after the policy, by listing from the apiserver what they hold. It fails closed.
+//   - pathReport is called before the policy and allows everything: it counts, logs and records what the policy will refuse. So a
+//     refusal is reported by one of the two. pathReport reports it even if something else refuses the request first.
 //
 // Objects without the label are not sent to either.
 package protection

@@ -64,7 +64,7 @@ func TestInCluster(t *testing.T) {
 		&admissionv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "protection-" + site},
 			Webhooks: []admissionv1.ValidatingWebhook{{
-				Name: "vdeleteprotection.kb.io", ClientConfig: call(PathValidate), ObjectSelector: labelled,
+				Name: "vdeleteprotection.kb.io", ClientConfig: call(pathValidate), ObjectSelector: labelled,
 				Rules:       []admissionv1.RuleWithOperations{deletions("", "namespaces"), deletions(apiextensionsv1.GroupName, "customresourcedefinitions")},
 				SideEffects: new(admissionv1.SideEffectClassNoneOnDryRun), AdmissionReviewVersions: []string{"v1"},
 			}},
@@ -72,7 +72,7 @@ func TestInCluster(t *testing.T) {
 		&admissionv1.MutatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "protection-" + site},
 			Webhooks: []admissionv1.MutatingWebhook{{
-				Name: "mdeleteprotection.kb.io", ClientConfig: call(PathReport), ObjectSelector: labelled,
+				Name: "mdeleteprotection.kb.io", ClientConfig: call(pathReport), ObjectSelector: labelled,
 				Rules:       []admissionv1.RuleWithOperations{deletions("", "configmaps")},
 				SideEffects: new(admissionv1.SideEffectClassNoneOnDryRun), AdmissionReviewVersions: []string{"v1"},
 			}},
@@ -111,7 +111,7 @@ func TestInCluster(t *testing.T) {
 			list := &eventsv1.EventList{}
 			require.NoError(t, s.List(t.Context(), list, client.InNamespace(namespace)))
 			for _, e := range list.Items {
-				if e.Regarding.Name == name && e.Reason == ReasonProtected && strings.Contains(e.Note, want) {
+				if e.Regarding.Name == name && e.Reason == reasonProtected && strings.Contains(e.Note, want) {
 					return true
 				}
 			}

@@ -20,5 +20,5 @@ var (
 	}, metric.MostNamed, "kind_namespace_name", "username")
 )
 
-// Register adds the metrics of this package to r.
-func Register(r prometheus.Registerer) error { return metric.Register(r, namespaces, crds, workloads) }
+// register adds the metrics of this package to r.
+func register(r prometheus.Registerer) error { return metric.Register(r, namespaces, crds, workloads) }

@@ -34,7 +34,7 @@ func (r report) reportRefusal(ctx context.Context, req admission.Request, o *uns
 	r.events.Record(o, refusedEvent(user, why))
 }
 
-// reporter answers PathReport.
+// reporter answers pathReport.
 type reporter struct{ report report }
 
 // Handle implements admission.Handler. It allows everything.

@@ -14,8 +14,8 @@ import (
 
 // Paths of the webhooks. OpenKruise has one for each kind, none of them just for this.
 const (
-	PathValidate = "/validate-delete-protection"
-	PathReport   = "/report-delete-protection"
+	pathValidate = "/validate-delete-protection"
+	pathReport   = "/report-delete-protection"
 )
 
 // Gates returns the feature gates that the webhooks read. ResourcesDeletionProtection is for the chart, which registers them.
@@ -29,16 +29,16 @@ func Gates() []featuregate.Feature {
 // Setup adds the webhooks to mgr, whatever the gates say. Otherwise a replica whose flags differ from the chart that registers the webhooks
 // would refuse all deletions sent to it.
 func Setup(mgr ctrl.Manager, gates *feature.Gates) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	r := report{events: event.New(mgr.GetEventRecorder("deletion-protection"))}
 	w := &validator{live: mgr.GetAPIReader(), crds: gates.Enabled(feature.DeletionProtectionForCRDCascading), report: r}
-	if err := admit.Handle(mgr, PathValidate, w); err != nil {
-		return fmt.Errorf("serve %s: %w", PathValidate, err)
+	if err := admit.Handle(mgr, pathValidate, w); err != nil {
+		return fmt.Errorf("serve %s: %w", pathValidate, err)
 	}
-	if err := admit.Handle(mgr, PathReport, &reporter{r}); err != nil {
-		return fmt.Errorf("serve %s: %w", PathReport, err)
+	if err := admit.Handle(mgr, pathReport, &reporter{r}); err != nil {
+		return fmt.Errorf("serve %s: %w", pathReport, err)
 	}
 	return nil
 }

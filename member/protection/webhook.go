@@ -32,7 +32,7 @@ var (
 	crdKind       = schema.GroupKind{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition"} //nolint:gochecknoglobals // A constant.
 )
 
-// validator answers PathValidate.
+// validator answers pathValidate.
 type validator struct {
 	// live reads from the apiserver. A stale cache would allow deleting a namespace whose first pod was just created.
 	live client.Reader

@@ -223,7 +223,7 @@ func TestNamespacesAndCRDsAreProtectedWhileTheyHoldSomething(t *testing.T) {
 			require.Equal(t, int32(http.StatusForbidden), got.Result.Code)
 			why, found := strings.CutPrefix(got.Result.Message, "forbidden by ResourcesProtectionDeletion: ")
 			require.True(t, found, got.Result.Message)
-			require.Equal(t, recorded{event.Warning(ReasonProtected, "Delete", "Refused the deletion by ann: %s", why)}, *events)
+			require.Equal(t, recorded{event.Warning(reasonProtected, "Delete", "Refused the deletion by ann: %s", why)}, *events)
 		})
 	}
 }
@@ -231,7 +231,7 @@ func TestNamespacesAndCRDsAreProtectedWhileTheyHoldSomething(t *testing.T) {
 func TestWhatThePolicyRefusesIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	require.NoError(t, Register(registry))
+	require.NoError(t, register(registry))
 	events := &recorded{}
 	w := &reporter{report{events: events}}
 	set := &appsv1.Deployment{

@@ -21,7 +21,7 @@ func measureAdvancedCronJob(s *fleetv1alpha1.MemberWorkStatus, live *unstructure
 		return
 	}
 	s.Phase = fleetv1alpha1.WorkHealthy
-	if cron.Status.ObservedGeneration == 0 {
+	if cron.Status.ObservedGeneration <= 0 { // No controller has seen it: the schema's default is -1.
 		s.Phase = fleetv1alpha1.WorkApplied
 	}
 	for i := range cron.Status.Runs { // The newest run comes first.

@@ -26,12 +26,12 @@ type Kind struct {
 	ShrunkField func(want, live *unstructured.Unstructured) string
 	// OnlyShrinks reports whether want differs from live in nothing but fewer replicas.
 	OnlyShrinks func(want, live *unstructured.Unstructured) bool
-	// Targets returns the namespaces that the object's controller writes in.
-	Targets func(want *unstructured.Unstructured) (Targets, error)
+	// targets returns the namespaces that the object's controller writes in.
+	Targets func(want *unstructured.Unstructured) (targets, error)
 }
 
-// Targets are namespaces that a controller writes in.
-type Targets struct {
+// targets are namespaces that a controller writes in.
+type targets struct {
 	// Named are selected by name.
 	Named []string
 	// Any means that others are selected too, except Excluded.
@@ -194,11 +194,11 @@ func onlyShrinksExcept(want, live *unstructured.Unstructured, fields ...string) 
 }
 
 // ownNamespace is for kinds whose controller writes only in the namespace of the object.
-func ownNamespace(want *unstructured.Unstructured) (Targets, error) {
+func ownNamespace(want *unstructured.Unstructured) (targets, error) {
 	if want.GetNamespace() == "" {
-		return Targets{Everywhere: true}, nil
+		return targets{Everywhere: true}, nil
 	}
-	return Targets{Named: []string{want.GetNamespace()}}, nil
+	return targets{Named: []string{want.GetNamespace()}}, nil
 }
 
 // count reads an int32; a field that is missing or has another type counts as 0.

@@ -63,13 +63,13 @@ func targetsIn(o *unstructured.Unstructured) (appsv1beta1.ResourceDistributionTa
 }
 
 // resourceDistributionTargets returns the namespaces that get copies.
-func resourceDistributionTargets(want *unstructured.Unstructured) (Targets, error) {
+func resourceDistributionTargets(want *unstructured.Unstructured) (targets, error) {
 	t, err := targetsIn(want)
 	if err != nil {
-		return Targets{}, err
+		return targets{}, err
 	}
 	excluded := namesOf(t.ExcludedNamespaces)
-	return Targets{
+	return targets{
 		Named:    slices.DeleteFunc(namesOf(t.IncludedNamespaces), func(name string) bool { return slices.Contains(excluded, name) }),
 		Excluded: excluded,
 		Any:      t.AllNamespaces || len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) > 0,

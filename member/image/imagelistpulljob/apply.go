@@ -35,14 +35,14 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	}
 	w := pulljob.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Owner: fieldOwner}
 	for _, job := range p.create {
-		note(w.Create(ctx, o.list, gvk(), job), ReasonFailedCreate,
-			new(event.Normal(ReasonSuccessfulCreate, actionPull, "ImagePullJob %s pulls %s", job.Name, job.Spec.Image)))
+		note(w.Create(ctx, o.list, gvk(), job), reasonFailedCreate,
+			new(event.Normal(reasonSuccessfulCreate, actionPull, "ImagePullJob %s pulls %s", job.Name, job.Spec.Image)))
 	}
 	for _, job := range p.change {
-		note(w.Change(ctx, o.list, job), ReasonFailedCreate, nil)
+		note(w.Change(ctx, o.list, job), reasonFailedCreate, nil)
 	}
 	for _, job := range p.drop {
-		note(w.Drop(ctx, o.list, job), ReasonFailedDelete, new(event.Normal(ReasonSuccessfulDelete, actionPull,
+		note(w.Drop(ctx, o.list, job), reasonFailedDelete, new(event.Normal(reasonSuccessfulDelete, actionPull,
 			"deleted ImagePullJob %s: image %s is no longer wanted", job.Name, job.Spec.Image)))
 	}
 	return a

@@ -29,7 +29,7 @@ func Registration() setup.Kind {
 			if !feature.PullsImages(o.Gates) {
 				return nil
 			}
-			return Setup(ctx, mgr, o.Control(name))
+			return setUp(ctx, mgr, o.Control(name))
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{Off: !feature.PullsImages(o.Gates), Secrets: o.PullSecrets}

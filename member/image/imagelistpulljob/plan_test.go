@@ -130,7 +130,7 @@ func TestAnImagePullJobThatIsRefusedIsSeen(t *testing.T) {
 			reasons = append(reasons, e.Reason)
 			require.Contains(t, e.Note, tc.err.Error())
 		}
-		require.Equal(t, []string{ReasonFailedCreate, ReasonFailedCreate, ReasonFailedDelete}, reasons, "a creation, a change and a deletion")
+		require.Equal(t, []string{reasonFailedCreate, reasonFailedCreate, reasonFailedDelete}, reasons, "a creation, a change and a deletion")
 	}
 }
 

@@ -16,14 +16,14 @@ import (
 
 // Reasons and action of events.
 const (
-	// ReasonSuccessfulCreate means that an ImagePullJob was created.
-	ReasonSuccessfulCreate = "SuccessfulCreate"
-	// ReasonFailedCreate means that creating or changing an ImagePullJob was refused. It is retried.
-	ReasonFailedCreate = "FailedCreate"
-	// ReasonSuccessfulDelete means that an ImagePullJob was deleted, because the list no longer contains its image, or its settings changed.
-	ReasonSuccessfulDelete = "SuccessfulDelete"
-	// ReasonFailedDelete means that deleting an ImagePullJob was refused. It is retried.
-	ReasonFailedDelete = "FailedDelete"
+	// reasonSuccessfulCreate means that an ImagePullJob was created.
+	reasonSuccessfulCreate = "SuccessfulCreate"
+	// reasonFailedCreate means that creating or changing an ImagePullJob was refused. It is retried.
+	reasonFailedCreate = "FailedCreate"
+	// reasonSuccessfulDelete means that an ImagePullJob was deleted, because the list no longer contains its image, or its settings changed.
+	reasonSuccessfulDelete = "SuccessfulDelete"
+	// reasonFailedDelete means that deleting an ImagePullJob was refused. It is retried.
+	reasonFailedDelete = "FailedDelete"
 
 	// reasonFailedImages, for the condition Stalled, means that there are nodes without an image.
 	reasonFailedImages = "ImagesFailed"

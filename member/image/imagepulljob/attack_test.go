@@ -223,8 +223,8 @@ func TestAttack28ANamespaceLeavesPlacesForOthers(t *testing.T) {
 			require.False(t, p.complete)
 			s, events := status(observed{job: job}, p, applied{}, noon)
 			require.Contains(t, s.Message, "1 node(s) have no room for another image of this namespace")
-			require.Equal(t, ReasonNoPlace, s.Conditions[1].Reason)
-			require.Equal(t, ReasonNoPlace, events[0].Reason)
+			require.Equal(t, reasonNoPlace, s.Conditions[1].Reason)
+			require.Equal(t, reasonNoPlace, events[0].Reason)
 			job.Status = s
 			_, events = status(observed{job: job}, p, applied{}, noon)
 			require.Empty(t, events, "the event is sent once")

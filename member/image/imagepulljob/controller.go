@@ -23,8 +23,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
 )
 
-// Options tune the controller.
-type Options struct {
+// options tune the controller.
+type options struct {
 	control.Options
 
 	// Daemons tracks on which nodes a daemon that pulls images is alive; nil means that nothing is known.
@@ -47,9 +47,9 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the controller to mgr.
-func Setup(mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds the controller to mgr.
+func setUp(mgr ctrl.Manager, o options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	r := &Reconciler{Controller: control.New(mgr, kind, fieldOwner, o.Options)}

@@ -5,16 +5,16 @@ const kind = "ImagePullJob"
 
 // Reasons of events.
 const (
-	// ReasonCompleted means that each selected node has succeeded or failed.
-	ReasonCompleted = "Completed"
-	// ReasonDeadlineExceeded means that not all nodes were done at the deadline.
-	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonInvalid means that the spec is invalid.
-	ReasonInvalid = "Invalid"
-	// ReasonNoPlace means that NodeImages have no space for another image of the namespace. It is also a reason of the condition Reconciling.
-	ReasonNoPlace = "NoPlaceInNodeImage"
-	// ReasonPullSecret means that a Secret that the job references can't be used. Source: kubelet.
-	ReasonPullSecret = "FailedToRetrieveImagePullSecret"
+	// reasonCompleted means that each selected node has succeeded or failed.
+	reasonCompleted = "Completed"
+	// reasonDeadlineExceeded means that not all nodes were done at the deadline.
+	reasonDeadlineExceeded = "DeadlineExceeded"
+	// reasonInvalid means that the spec is invalid.
+	reasonInvalid = "Invalid"
+	// reasonNoPlace means that NodeImages have no space for another image of the namespace. It is also a reason of the condition Reconciling.
+	reasonNoPlace = "NoPlaceInNodeImage"
+	// reasonPullSecret means that a Secret that the job references can't be used. Source: kubelet.
+	reasonPullSecret = "FailedToRetrieveImagePullSecret"
 )
 
 // notReadable says what to do about a Secret that the manager may not read.

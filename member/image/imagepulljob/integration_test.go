@@ -98,7 +98,7 @@ func TestInCluster(t *testing.T) {
 	}, testtimeout.Scale(time.Minute), 100*time.Millisecond)
 
 	t.Run("an entry that OpenKruise wrote is withdrawn, and no other", func(t *testing.T) {
-		out := r.write(t.Context(), job, withdraw(n, ReasonDeleted, "the job is being deleted"))
+		out := r.write(t.Context(), job, withdraw(n, reasonDeleted, "the job is being deleted"))
 		require.NoError(t, out.err)
 		require.True(t, out.done)
 		node := read()
@@ -130,7 +130,7 @@ func TestInCluster(t *testing.T) {
 		require.Len(t, imagepull.Find(read(), ref).OwnerReferences, 16)
 		require.NotNil(t, imagepull.Find(read(), second))
 		for i := range all {
-			group.Go(func() error { return r.write(t.Context(), all[i], withdraw(n, ReasonDeleted, "")).err })
+			group.Go(func() error { return r.write(t.Context(), all[i], withdraw(n, reasonDeleted, "")).err })
 		}
 		require.NoError(t, group.Wait())
 		node := read()

@@ -29,7 +29,7 @@ func Registration() setup.Kind {
 			if !feature.PullsImages(o.Gates) {
 				return nil
 			}
-			return Setup(mgr, Options{
+			return setUp(mgr, options{
 				Options: o.Control(name),
 				Daemons: o.Daemons,
 			})

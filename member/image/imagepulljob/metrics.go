@@ -20,24 +20,24 @@ const (
 
 // Reasons of steps.
 const (
-	// ReasonSelected means that the node is selected, and there is space for the pull.
-	ReasonSelected = "Selected"
-	// ReasonChanged means that the spec of the job has changed.
-	ReasonChanged = "Changed"
-	// ReasonRetried means that the limits of a failed pull have changed.
-	ReasonRetried = "Retried"
-	// ReasonNotSelected means that the node is no longer selected, or is selected for another image.
-	ReasonNotSelected = "NotSelected"
-	// ReasonComplete means that the job is complete but the node is not done.
-	ReasonComplete = "Complete"
-	// ReasonDeleted means that the job is being deleted.
-	ReasonDeleted = "Deleted"
+	// reasonSelected means that the node is selected, and there is space for the pull.
+	reasonSelected = "Selected"
+	// reasonChanged means that the spec of the job has changed.
+	reasonChanged = "Changed"
+	// reasonRetried means that the limits of a failed pull have changed.
+	reasonRetried = "Retried"
+	// reasonNotSelected means that the node is no longer selected, or is selected for another image.
+	reasonNotSelected = "NotSelected"
+	// reasonComplete means that the job is complete but the node is not done.
+	reasonComplete = "Complete"
+	// reasonDeleted means that the job is being deleted.
+	reasonDeleted = "Deleted"
 )
 
 var measure = metric.NewPlanning("imagepulljob", kind)
 
-// Register adds the metrics of this package and of package expect to r.
-func Register(r prometheus.Registerer) error {
+// register adds the metrics of this package and of package expect to r.
+func register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }
 

@@ -65,7 +65,7 @@ func plan(o observed, now time.Time) planned {
 	case job.DeletionTimestamp != nil:
 		for _, n := range o.nodes {
 			if owned(n, job.UID) {
-				p.steps = append(p.steps, withdraw(n, ReasonDeleted, "the job is being deleted"))
+				p.steps = append(p.steps, withdraw(n, reasonDeleted, "the job is being deleted"))
 			}
 		}
 		p.release = len(p.steps) == 0
@@ -129,7 +129,7 @@ func (p *planned) assess(o observed, ref imagepull.Reference, selects func(*apps
 				busy++
 			}
 			if n.DeletionTimestamp == nil {
-				p.steps = append(p.steps, withdraw(n, ReasonNotSelected, "the job no longer selects the node, or wants another image"))
+				p.steps = append(p.steps, withdraw(n, reasonNotSelected, "the job no longer selects the node, or wants another image"))
 			}
 			if selected {
 				p.desired++
@@ -144,7 +144,7 @@ func (p *planned) assess(o observed, ref imagepull.Reference, selects func(*apps
 				p.full = append(p.full, n.Name)
 				continue
 			}
-			pending = append(pending, begin(o, n, ref, entry, now, ReasonSelected, "the node is selected"))
+			pending = append(pending, begin(o, n, ref, entry, now, reasonSelected, "the node is selected"))
 			continue
 		}
 		phase := imagepull.Phase(n, ref, entry)
@@ -162,9 +162,9 @@ func (p *planned) assess(o observed, ref imagepull.Reference, selects func(*apps
 		}
 		switch {
 		case phase == appsv1beta1.ImagePhaseFailed && !ours(o, entry) && !tried(entry, job.UID):
-			pending = append(pending, begin(o, n, ref, entry, now, ReasonRetried, "the pull for another namespace failed"))
+			pending = append(pending, begin(o, n, ref, entry, now, reasonRetried, "the pull for another namespace failed"))
 		case phase == appsv1beta1.ImagePhaseFailed && differs == limits && ours(o, entry):
-			pending = append(pending, begin(o, n, ref, entry, now, ReasonRetried, "the limits of the failed pull changed"))
+			pending = append(pending, begin(o, n, ref, entry, now, reasonRetried, "the limits of the failed pull changed"))
 		case phase == appsv1beta1.ImagePhaseFailed:
 			p.failed = append(p.failed, n.Name)
 		default:
@@ -194,7 +194,7 @@ func (p *planned) expire(o observed, pending []step) {
 	for _, n := range o.nodes {
 		if n.DeletionTimestamp == nil && unfinished(n, o.job.UID) {
 			p.late = append(p.late, n.Name)
-			p.steps = append(p.steps, withdraw(n, ReasonComplete, "the job's deadline has passed"))
+			p.steps = append(p.steps, withdraw(n, reasonComplete, "the job's deadline has passed"))
 		}
 	}
 	slices.Sort(p.late)
@@ -210,7 +210,7 @@ func (p *planned) expire(o observed, pending []step) {
 func (p *planned) finish(o observed, now time.Time) {
 	for _, n := range o.nodes {
 		if n.DeletionTimestamp == nil && unfinished(n, o.job.UID) {
-			p.steps = append(p.steps, withdraw(n, ReasonComplete, "the job is complete"))
+			p.steps = append(p.steps, withdraw(n, reasonComplete, "the job is complete"))
 		}
 	}
 	due, in := timing.Passed(o.job.Status.CompletionTime, o.job.Spec.CompletionPolicy.TTLSecondsAfterFinished, now)
@@ -266,7 +266,7 @@ func changeEntry(
 	if how == limits {
 		version, created = nextVersion(n, ref, entry), metav1.NewTime(now)
 	}
-	s := step{node: n, ref: ref, overwrites: true, reason: ReasonChanged, why: "the job's pull settings changed"}
+	s := step{node: n, ref: ref, overwrites: true, reason: reasonChanged, why: "the job's pull settings changed"}
 	var replaced *appsv1beta1.ImageTagSpec
 	if !ours(o, entry) {
 		replaced = entry

@@ -37,14 +37,14 @@ func (r *Reconciler) logins(ctx context.Context, o observed, p planned) ([]pulls
 			logins, err = pullsecret.Logins(secret)
 		}
 		if err != nil {
-			r.Events.Record(o.job, event.Warning(ReasonPullSecret, actionPull, "ignoring Secret %s: %v", name, err))
+			r.Events.Record(o.job, event.Warning(reasonPullSecret, actionPull, "ignoring Secret %s: %v", name, err))
 		}
 		all = append(all, logins...)
 	}
 	matching := pullsecret.Matching(p.steps[i].ref.Name, all)
 	fits, left := bounded(matching)
 	if left > 0 {
-		r.Events.Record(o.job, event.Warning(ReasonPullSecret, actionPull,
+		r.Events.Record(o.job, event.Warning(reasonPullSecret, actionPull,
 			"ignoring %d login(s) for the registry: all logins together may have at most %d bytes", left, maxLogins))
 	}
 	return fits, nil

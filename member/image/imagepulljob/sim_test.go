@@ -799,7 +799,7 @@ func TestCredentialsReachTheNodes(t *testing.T) {
 		r := sim.Run(t.Context(), k, stories()[i], sim.Schedule{})
 		require.NoError(t, r.Err)
 		require.Contains(t, r.Summary, tc.want, tc.story)
-		require.Equal(t, tc.event != "", slices.Contains(events.Reasons(), ReasonPullSecret), tc.story)
+		require.Equal(t, tc.event != "", slices.Contains(events.Reasons(), reasonPullSecret), tc.story)
 		require.Contains(t, strings.Join(events.Lines(), "\n"), tc.event)
 	}
 }

@@ -29,7 +29,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.ImageP
 func readiness(s *appsv1beta1.ImagePullJobStatus, p planned, a applied) report.Readiness {
 	switch {
 	case p.invalid != "":
-		return report.Stalled(report.Failure{Reason: ReasonInvalid, Message: p.invalid})
+		return report.Stalled(report.Failure{Reason: reasonInvalid, Message: p.invalid})
 	case s.Failed > 0:
 		return report.Stalled(report.Failure{Reason: reasonFailedNodes, Message: "nodes failed to pull the image: see status.failedNodes"})
 	case len(p.unknown) > 0:
@@ -42,7 +42,7 @@ func readiness(s *appsv1beta1.ImagePullJobStatus, p planned, a applied) report.R
 		return report.Ready("all nodes have the image; new nodes get it")
 	}
 	if len(p.full) > 0 {
-		return report.Reconciling(ReasonNoPlace, fullNodes(p))
+		return report.Reconciling(reasonNoPlace, fullNodes(p))
 	}
 	return report.Reconciling(report.ReasonProgressing, "nodes have yet to pull the image")
 }
@@ -65,7 +65,7 @@ func counted(o observed, p planned, a applied, now time.Time) (appsv1beta1.Image
 	}
 	if p.invalid != "" {
 		if s.Message = report.Truncate(p.invalid); s.Message != old.Message {
-			return s, []event.Event{event.Warning(ReasonInvalid, actionPull, "%s", p.invalid)}
+			return s, []event.Event{event.Warning(reasonInvalid, actionPull, "%s", p.invalid)}
 		}
 		return s, nil
 	}
@@ -85,25 +85,25 @@ func counted(o observed, p planned, a applied, now time.Time) (appsv1beta1.Image
 			return s, nil
 		}
 		s.Message += "; " + fullNodes(p)
-		if condition := report.GetCondition(old.Conditions, keys.ConditionReconciling); condition != nil && condition.Reason == ReasonNoPlace {
+		if condition := report.GetCondition(old.Conditions, keys.ConditionReconciling); condition != nil && condition.Reason == reasonNoPlace {
 			return s, nil
 		}
-		return s, []event.Event{event.Warning(ReasonNoPlace, actionPull, "%s", fullNodes(p))}
+		return s, []event.Event{event.Warning(reasonNoPlace, actionPull, "%s", fullNodes(p))}
 	}
 	s.CompletionTime, s.Message = new(metav1.NewTime(now).Rfc3339Copy()), "job has completed"+absentNodes(p)
 	switch {
 	case len(p.late) > 0:
 		s.Message = fmt.Sprintf("job has completed: %d node(s) did not finish within activeDeadlineSeconds%s", len(p.late), absentNodes(p))
-		return s, []event.Event{event.Warning(ReasonDeadlineExceeded, actionPull, "%d of %d node(s) did not finish before the deadline: %s",
+		return s, []event.Event{event.Warning(reasonDeadlineExceeded, actionPull, "%d of %d node(s) did not finish before the deadline: %s",
 			len(p.late), p.desired, event.Names(p.late))}
 	case len(p.failed) > 0:
-		return s, []event.Event{event.Warning(ReasonCompleted, actionPull,
+		return s, []event.Event{event.Warning(reasonCompleted, actionPull,
 			"%d of %d node(s) have %s; it failed on %s: run kubectl get nodeimage to see why",
 			p.succeeded, p.desired, o.job.Spec.Image, event.Names(p.failed))}
 	case len(p.unknown) > 0:
-		return s, []event.Event{event.Warning(ReasonCompleted, actionPull, "pulled on %d node(s): %s%s", p.succeeded, o.job.Spec.Image, absentNodes(p))}
+		return s, []event.Event{event.Warning(reasonCompleted, actionPull, "pulled on %d node(s): %s%s", p.succeeded, o.job.Spec.Image, absentNodes(p))}
 	}
-	return s, []event.Event{event.Normal(ReasonCompleted, actionPull, "pulled on %d node(s): %s", p.succeeded, o.job.Spec.Image)}
+	return s, []event.Event{event.Normal(reasonCompleted, actionPull, "pulled on %d node(s): %s", p.succeeded, o.job.Spec.Image)}
 }
 
 // absentNodes describes the nodes that don't exist; empty if there are none.

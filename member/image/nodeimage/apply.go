@@ -57,7 +57,7 @@ func (r *Reconciler) apply(ctx context.Context, name string, o observed, p plann
 			return fmt.Errorf("patch status: %w", err)
 		}
 		for ref, message := range p.failed {
-			r.Events.Record(o.image, event.Warning(ReasonPullImageFailed, actionPull, "%s: %s", ref, message))
+			r.Events.Record(o.image, event.Warning(reasonPullImageFailed, actionPull, "%s: %s", ref, message))
 		}
 	}
 	return nil

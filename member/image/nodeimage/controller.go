@@ -19,14 +19,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/noded/imagepull"
 )
 
-// DefaultDelay is how long a node has to be ready before it gets a NodeImage, by default.
-const DefaultDelay = 30 * time.Second
+// defaultDelay is how long a node has to be ready before it gets a NodeImage, by default.
+const defaultDelay = 30 * time.Second
 
 // jobIndex is the index of NodeImages by the UIDs of the jobs that own entries.
 const jobIndex = "jobs"
 
-// Options tune the controller.
-type Options struct {
+// options tune the controller.
+type options struct {
 	// Workers is how many NodeImages are reconciled at once; 0 means 3.
 	Workers int
 	// Delay is how long a node has to be ready before it gets a NodeImage.
@@ -52,8 +52,8 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the controller to mgr.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+// setUp adds the controller to mgr.
+func setUp(ctx context.Context, mgr ctrl.Manager, o options) error {
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}

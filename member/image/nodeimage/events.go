@@ -4,8 +4,8 @@ package nodeimage
 const kind = "NodeImage"
 
 const (
-	// ReasonPullImageFailed means that a node did not answer in time.
-	ReasonPullImageFailed = "PullImageFailed"
+	// reasonPullImageFailed means that a node did not answer in time.
+	reasonPullImageFailed = "PullImageFailed"
 
 	actionPull = "PullImage"
 )

@@ -23,20 +23,20 @@ import (
 // Registration registers NodeImage with a member's manager. Its flags must be parsed before its other functions are called.
 func Registration() setup.Kind {
 	const name = "nodeimage"
-	delay := DefaultDelay
+	delay := defaultDelay
 	return setup.Kind{
 		Name: name, CRD: "nodeimages.apps.kruise.io", Converts: true,
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Gates: feature.Pulls(),
 		AddFlags: func(f *pflag.FlagSet) {
-			f.DurationVar(&delay, "nodeimage-creation-delay", DefaultDelay, "Time for which a node must be ready before it gets a NodeImage.")
+			f.DurationVar(&delay, "nodeimage-creation-delay", defaultDelay, "Time for which a node must be ready before it gets a NodeImage.")
 		},
 		Fields: podset.FieldNodeReady,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
 			if !feature.PullsImages(o.Gates) {
 				return nil
 			}
-			return Setup(ctx, mgr, Options{Workers: o.Workers[name], Delay: delay, Clock: o.Clock})
+			return setUp(ctx, mgr, options{Workers: o.Workers[name], Delay: delay, Clock: o.Clock})
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{Clock: o.Clock}

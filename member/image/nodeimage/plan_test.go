@@ -27,11 +27,11 @@ func TestANodeGetsANodeImageWhenItHasBeenReadyForTheDelay(t *testing.T) {
 		}
 		return n
 	}
-	require.Equal(t, planned{create: true, labels: map[string]string{"type": "worker"}}, plan(observed{node: node("True", DefaultDelay)}, noon, DefaultDelay))
-	require.Equal(t, planned{recheck: time.Second}, plan(observed{node: node("True", DefaultDelay-time.Second)}, noon, DefaultDelay))
-	require.Equal(t, planned{}, plan(observed{node: node("False", time.Hour)}, noon, DefaultDelay))
-	require.Equal(t, planned{}, plan(observed{node: node("True", time.Hour, "virtual-kubelet")}, noon, DefaultDelay))
-	require.Equal(t, planned{}, plan(observed{}, noon, DefaultDelay))
+	require.Equal(t, planned{create: true, labels: map[string]string{"type": "worker"}}, plan(observed{node: node("True", defaultDelay)}, noon, defaultDelay))
+	require.Equal(t, planned{recheck: time.Second}, plan(observed{node: node("True", defaultDelay-time.Second)}, noon, defaultDelay))
+	require.Equal(t, planned{}, plan(observed{node: node("False", time.Hour)}, noon, defaultDelay))
+	require.Equal(t, planned{}, plan(observed{node: node("True", time.Hour, "virtual-kubelet")}, noon, defaultDelay))
+	require.Equal(t, planned{}, plan(observed{}, noon, defaultDelay))
 }
 
 func TestPlanOfEntries(t *testing.T) {
@@ -106,7 +106,7 @@ func TestPlanOfEntries(t *testing.T) {
 				o.jobs[uid(1)] = j
 			}
 			before := n.DeepCopy()
-			p := plan(o, noon, DefaultDelay)
+			p := plan(o, noon, defaultDelay)
 			require.Equal(t, before, n, "the cache's object was changed")
 			require.Equal(t, tc.ends, p.changed)
 			require.Equal(t, tc.ends, len(p.spec.Images) == 0)
@@ -126,9 +126,9 @@ func TestPlanOfEntries(t *testing.T) {
 func TestTheNodeImageOfANodeThatIsGone(t *testing.T) {
 	t.Parallel()
 	n := withEntries("a", "")
-	require.True(t, plan(observed{image: n}, noon, DefaultDelay).remove)
+	require.True(t, plan(observed{image: n}, noon, defaultDelay).remove)
 	n.Labels = map[string]string{keys.FakeNodeImage: ""}
-	require.False(t, plan(observed{image: n}, noon, DefaultDelay).remove)
+	require.False(t, plan(observed{image: n}, noon, defaultDelay).remove)
 }
 
 func TestAttack28PlacesAreFreed(t *testing.T) {
@@ -152,7 +152,7 @@ func TestAttack28PlacesAreFreed(t *testing.T) {
 			o.jobs[uid(i)] = j
 		}
 		n.Spec.Images["nginx"], n.Status.ImageStatuses["nginx"] = image, state
-		return plan(o, noon, DefaultDelay).changed
+		return plan(o, noon, defaultDelay).changed
 	}
 	complete := func(j *appsv1beta1.ImagePullJob) { j.Status.CompletionTime = &ended }
 	never := func(j *appsv1beta1.ImagePullJob) { j.Spec.CompletionPolicy.Type = appsv1beta1.ImagePullJobNever }

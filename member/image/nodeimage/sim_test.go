@@ -35,7 +35,7 @@ func simulated(tb testing.TB) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			return &Reconciler{Client: p.Client, Live: p.Live, Clock: p.Clock, Events: &testkit.Events{}, Delay: DefaultDelay}, nil
+			return &Reconciler{Client: p.Client, Live: p.Live, Clock: p.Clock, Events: &testkit.Events{}, Delay: defaultDelay}, nil
 		},
 		Index:  index,
 		Fields: podset.FieldNodeReady,

@@ -39,10 +39,10 @@ const Feature = "PreDownload"
 
 // Reasons of events on workloads. Source: OpenKruise.
 const (
-	// ReasonCreated: images are pulled before the update reaches the nodes.
-	ReasonCreated = "CreatedImagePullJob"
-	// ReasonFailed: a job could not be created; this is retried.
-	ReasonFailed = "FailedCreateImagePullJob"
+	// reasonCreated: images are pulled before the update reaches the nodes.
+	reasonCreated = "CreatedImagePullJob"
+	// reasonFailed: a job could not be created; this is retried.
+	reasonFailed = "FailedCreateImagePullJob"
 
 	action = "PullImage"
 )
@@ -50,8 +50,8 @@ const (
 // fieldOwner is the name under which the controller writes.
 const fieldOwner = client.FieldOwner("flotilla-predownload")
 
-// Options tune the controllers.
-type Options struct {
+// options tune the controllers.
+type options struct {
 	control.Options
 
 	// InPlace: images are pulled for CloneSets and StatefulSets that are updated in place. DaemonSets: images are pulled for DaemonSets.
@@ -74,9 +74,9 @@ type Reconciler struct {
 	kind kind
 }
 
-// Setup adds a controller to mgr for each kind of workload.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds a controller to mgr for each kind of workload.
+func setUp(ctx context.Context, mgr ctrl.Manager, o options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", Feature, err)
 	}
 	if err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &appsv1beta1.ImagePullJob{}, &appsv1.ControllerRevision{}); err != nil {
@@ -168,10 +168,10 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) error {
 	for _, job := range p.create {
 		if err := w.Create(ctx, o.object, o.gvk, job); err != nil {
 			created, all = false, errors.Join(all, err)
-			r.Events.Record(o.object, event.Warning(ReasonFailed, action, "%v", err))
+			r.Events.Record(o.object, event.Warning(reasonFailed, action, "%v", err))
 			continue
 		}
-		r.Events.Record(o.object, event.Normal(ReasonCreated, action,
+		r.Events.Record(o.object, event.Normal(reasonCreated, action,
 			"ImagePullJob %s pulls %s on the nodes of pods to be updated", job.Name, job.Spec.Image))
 	}
 	if p.mark != nil && created {

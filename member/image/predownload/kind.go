@@ -19,7 +19,7 @@ func Registration() setup.Kind {
 		Name: name, Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme},
 		Gates: []featuregate.Feature{feature.PreDownloadForInPlaceUpdate, feature.PreDownloadForDaemonSetUpdate},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{
+			return setUp(ctx, mgr, options{
 				InPlace: o.Gates.Enabled(feature.PreDownloadForInPlaceUpdate), DaemonSets: o.Gates.Enabled(feature.PreDownloadForDaemonSetUpdate),
 				Edits: o.InPlace, Secrets: o.PullSecrets, Options: o.Control(name),
 			})

@@ -16,8 +16,8 @@ const (
 
 var measure = metric.NewPlanning("node_env", "Pod")
 
-// Register registers the metrics of this package.
-func Register(r prometheus.Registerer) error { return measure.Register(r) }
+// register registers the metrics of this package.
+func register(r prometheus.Registerer) error { return measure.Register(r) }
 
 // count records the steps and holds of a plan. Restarts are counted when they happen.
 func count(p planned) {

@@ -34,8 +34,8 @@ import (
 
 // Reasons of events on NodeImages. Source: OpenKruise.
 const (
-	// ReasonSucceeded: the node has the image.
-	ReasonSucceeded = "PullImageSucceed"
+	// reasonSucceeded: the node has the image.
+	reasonSucceeded = "PullImageSucceed"
 	// ReasonFailed: no further attempt is made.
 	ReasonFailed = "PullImageFailed"
 
@@ -52,7 +52,7 @@ const DefaultLimit = 8
 type Options struct {
 	// Node is the name of the node.
 	Node     string
-	Runtimes Runtimes
+	Runtimes runtimes
 	Clock    clock.Clock
 	Events   event.Recorder
 	// Limit is how many images are pulled at once; 0 means any number.
@@ -78,7 +78,7 @@ type Reconciler struct {
 
 // Setup adds the controller to a manager whose cache has the NodeImage of the node. Pulls end with ctx.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of image pulls: %w", err)
 	}
 	key, err := pullsecret.NewKey()
@@ -171,7 +171,7 @@ func (r *Reconciler) write(ctx context.Context, n *appsv1beta1.NodeImage, s apps
 				r.Events.Record(n, event.Warning(ReasonFailed, action, "image %s: %s", ref, after.Message))
 				continue
 			}
-			r.Events.Record(n, event.Normal(ReasonSucceeded, action, "pulled image %s in %s", ref, pullDuration(after)))
+			r.Events.Record(n, event.Normal(reasonSucceeded, action, "pulled image %s in %s", ref, pullDuration(after)))
 		}
 	}
 	return nil

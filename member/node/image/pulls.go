@@ -32,8 +32,8 @@ var (
 	errTimeout  = errors.New("the attempt did not finish within timeoutSeconds")
 )
 
-// Runtimes finds the runtime that pulls.
-type Runtimes interface {
+// runtimes finds the runtime that pulls.
+type runtimes interface {
 	First() (*cri.Runtime, error)
 }
 
@@ -41,7 +41,7 @@ type Runtimes interface {
 type pulls struct {
 	background.Pool[task, progress]
 
-	runtimes Runtimes
+	runtimes runtimes
 	// providers are the node's credential provider plugins; nil means none.
 	providers *credentialprovider.Providers
 	clock     clock.Clock

@@ -113,7 +113,7 @@ func TestAnImageIsPulledAndReported(t *testing.T) {
 	require.Equal(t, appsv1beta1.ImagePhaseSucceeded, current.Phase)
 	require.EqualValues(t, 100, current.Progress)
 	require.NotEmpty(t, current.ImageID)
-	require.Equal(t, []string{ReasonSucceeded}, d.sent.Reasons())
+	require.Equal(t, []string{reasonSucceeded}, d.sent.Reasons())
 	require.Equal(t, current, d.reconcile())
 	require.Equal(t, []string{call}, d.server.Calls())
 	require.Empty(t, d.r.pulls.States(), "the status has the result")

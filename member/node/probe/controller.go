@@ -34,12 +34,12 @@ import (
 
 // Reasons of events on pods. Source of the first two: OpenKruise.
 const (
-	// ReasonSucceeded: a probe has succeeded, and had not before.
-	ReasonSucceeded = "KruiseProbeSucceeded"
-	// ReasonFailed: a probe has failed, and had not before.
-	ReasonFailed = "KruiseProbeFailed"
-	// ReasonErrored: a probe could not be run, so that nothing is known.
-	ReasonErrored = "KruiseProbeErrored"
+	// reasonSucceeded: a probe has succeeded, and had not before.
+	reasonSucceeded = "KruiseProbeSucceeded"
+	// reasonFailed: a probe has failed, and had not before.
+	reasonFailed = "KruiseProbeFailed"
+	// reasonErrored: a probe could not be run, so that nothing is known.
+	reasonErrored = "KruiseProbeErrored"
 
 	action = "Probe"
 )
@@ -82,7 +82,7 @@ type runner interface {
 
 // Setup adds the controller to a manager whose cache has the NodePodProbe of the node. Workers end with ctx.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of probes: %w", err)
 	}
 	found, requests := background.Requests(&appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: o.Node}})
@@ -117,7 +117,7 @@ func reportErrored(ctx context.Context, events event.Recorder) func(*job, error)
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: j.podName, UID: j.Pod},
 		}
-		events.Record(pod, event.Warning(ReasonErrored, action, "probe %s of container %s could not be run: %s", j.Name, j.container, podprobe.Message(err.Error())))
+		events.Record(pod, event.Warning(reasonErrored, action, "probe %s of container %s could not be run: %s", j.Name, j.container, podprobe.Message(err.Error())))
 	}
 }
 
@@ -205,9 +205,9 @@ func (r *Reconciler) write(ctx context.Context, n *appsv1alpha1.NodePodProbe, p 
 	for i := range p.news {
 		switch change := &p.news[i]; change.State {
 		case appsv1alpha1.ProbeSucceeded:
-			r.Events.Record(change.pod, event.Normal(ReasonSucceeded, action, "probe %s succeeded: %s", change.name, change.Message))
+			r.Events.Record(change.pod, event.Normal(reasonSucceeded, action, "probe %s succeeded: %s", change.name, change.Message))
 		case appsv1alpha1.ProbeFailed:
-			r.Events.Record(change.pod, event.Normal(ReasonFailed, action, "probe %s failed: %s", change.name, change.Message))
+			r.Events.Record(change.pod, event.Normal(reasonFailed, action, "probe %s failed: %s", change.name, change.Message))
 		case appsv1alpha1.ProbeUnknown:
 		}
 	}

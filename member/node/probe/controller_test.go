@@ -236,6 +236,6 @@ func TestAProbeThatCannotBeRunIsReportedOnThePod(t *testing.T) {
 	require.Equal(t, unknown, current[0].State)
 	require.Contains(t, current[0].Message, "the probe could not be run: ")
 	require.Contains(t, current[0].Message, "container not found")
-	require.Equal(t, []string{ReasonErrored}, d.sent.Reasons())
+	require.Equal(t, []string{reasonErrored}, d.sent.Reasons())
 	require.True(t, strings.HasPrefix(d.sent.Lines()[0], "KruiseProbeErrored: probe m#a of container app could not be run: "), d.sent.Lines()[0])
 }

@@ -39,8 +39,8 @@ var (
 	}, []string{"handler", "result"})
 )
 
-// Register adds the metrics of the controller to r.
-func Register(r prometheus.Registerer) error {
+// register adds the metrics of the controller to r.
+func register(r prometheus.Registerer) error {
 	if err := measure.Register(r); err != nil {
 		return err
 	}

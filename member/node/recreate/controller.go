@@ -31,12 +31,12 @@ import (
 
 // Reasons of events on requests.
 const (
-	// ReasonStopping: a container is stopped.
-	ReasonStopping = "StoppingContainer"
-	// ReasonCompleted: each container has succeeded or failed.
-	ReasonCompleted = "Completed"
-	// ReasonFailed: a container could not be restarted, and the request is complete.
-	ReasonFailed = "RecreateFailed"
+	// reasonStopping: a container is stopped.
+	reasonStopping = "StoppingContainer"
+	// reasonCompleted: each container has succeeded or failed.
+	reasonCompleted = "Completed"
+	// reasonFailed: a container could not be restarted, and the request is complete.
+	reasonFailed = "RecreateFailed"
 
 	action = "RecreateContainers"
 )
@@ -55,7 +55,7 @@ type Reconciler struct {
 
 // Setup adds the controller to a manager whose cache holds the pods of one node, and its requests that are not complete.
 func Setup(mgr ctrl.Manager, node string, s *stop.Stopper) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of container recreation: %w", err)
 	}
 	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: node, Stopper: s}
@@ -155,7 +155,7 @@ func (r *Reconciler) stop(ctx context.Context, pod *corev1.Pod, p planned) (ctrl
 	began, err := r.Stopper.Stop(ctx, pod, *again.stop)
 	if began {
 		measure.Count(p.step, p.reason, 1)
-		r.Stopper.Events.Record(live, event.Normal(ReasonStopping, action, "stopping container %s of pod %s (previous restarts: %d): %s",
+		r.Stopper.Events.Record(live, event.Normal(reasonStopping, action, "stopping container %s of pod %s (previous restarts: %d): %s",
 			again.stop.Name, pod.Name, inplace.Status(pod, again.stop.Name).RestartCount, again.stop.Why))
 	}
 	switch {
@@ -202,9 +202,9 @@ func (r *Reconciler) write(ctx context.Context, old *request, s appsv1beta1.Cont
 		return fmt.Errorf("report on ContainerRecreateRequest %s: %w", client.ObjectKeyFromObject(old), err)
 	case !recreate.Done(next):
 	case s.Message != "":
-		r.Stopper.Events.Record(old, event.Warning(ReasonFailed, action, "%s", s.Message))
+		r.Stopper.Events.Record(old, event.Warning(reasonFailed, action, "%s", s.Message))
 	default:
-		r.Stopper.Events.Record(old, event.Normal(ReasonCompleted, action, "the containers of pod %s were restarted", old.Spec.PodName))
+		r.Stopper.Events.Record(old, event.Normal(reasonCompleted, action, "the containers of pod %s were restarted", old.Spec.PodName))
 	}
 	return nil
 }

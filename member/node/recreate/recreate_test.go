@@ -355,7 +355,7 @@ func TestContainersAreStoppedOneAfterAnotherAndOnce(t *testing.T) {
 	require.Equal(t, completed, current.Status.Phase)
 	require.NotNil(t, current.Status.CompletionTime)
 	require.Equal(t, []state{{Name: "a", Phase: succeeded, IsKilled: true}, {Name: "b", Phase: succeeded, IsKilled: true}}, current.Status.ContainerRecreateStates)
-	require.Equal(t, []string{"Killing", ReasonStopping, "Killing", ReasonStopping, ReasonCompleted}, c.sent.Reasons())
+	require.Equal(t, []string{"Killing", reasonStopping, "Killing", reasonStopping, reasonCompleted}, c.sent.Reasons())
 	require.Len(t, c.server.Calls(), 2)
 }
 

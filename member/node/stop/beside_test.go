@@ -185,5 +185,5 @@ func TestAttack32AHookEndsWithItsContainer(t *testing.T) {
 		"the container has ended, and its hook has not")
 	require.NoError(t, <-ended)
 	require.Empty(t, server.Calls())
-	require.Equal(t, []string{ReasonKilling}, sent.Reasons())
+	require.Equal(t, []string{reasonKilling}, sent.Reasons())
 }

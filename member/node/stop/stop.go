@@ -24,12 +24,12 @@ const graceMin = 2 * time.Second
 
 // Reasons of events on pods.
 const (
-	// ReasonKilling means that a container is being stopped.
-	ReasonKilling = "Killing"
-	// ReasonFailedPreStopHook means that the preStop hook failed; the container is stopped nevertheless.
-	ReasonFailedPreStopHook = "FailedPreStopHook"
-	// ReasonFailedKill means that the runtime could not stop a container.
-	ReasonFailedKill = "FailedKillContainer"
+	// reasonKilling means that a container is being stopped.
+	reasonKilling = "Killing"
+	// reasonFailedPreStopHook means that the preStop hook failed; the container is stopped nevertheless.
+	reasonFailedPreStopHook = "FailedPreStopHook"
+	// reasonFailedKill means that the runtime could not stop a container.
+	reasonFailedKill = "FailedKillContainer"
 )
 
 const action = "Stop"
@@ -90,7 +90,7 @@ func (s *Stopper) Stop(ctx context.Context, pod *corev1.Pod, c Container) (began
 		return false, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Stopping a container", "container", c.Name, "reason", c.Why)
-	s.Events.Record(pod, event.Normal(ReasonKilling, action, "stopping container %s: %s", c.Name, c.Why))
+	s.Events.Record(pod, event.Normal(reasonKilling, action, "stopping container %s: %s", c.Name, c.Why))
 	start, left := s.Clock.Now(), c.Grace
 	if c.Hook != nil && c.Grace > 0 {
 		runs, end := s.untilEnded(ctx, runtime, id)
@@ -102,7 +102,7 @@ func (s *Stopper) Stop(ctx context.Context, pod *corev1.Pod, c Container) (began
 			return true, nil
 		case err != nil && ctx.Err() == nil:
 			// The kubelet ignores a failed hook as well.
-			s.Events.Record(pod, event.Warning(ReasonFailedPreStopHook, action, "container %s: %v", c.Name, err))
+			s.Events.Record(pod, event.Warning(reasonFailedPreStopHook, action, "container %s: %v", c.Name, err))
 		}
 		left -= s.Clock.Since(start)
 	}
@@ -111,7 +111,7 @@ func (s *Stopper) Stop(ctx context.Context, pod *corev1.Pod, c Container) (began
 		return true, context.Cause(ctx) // The daemon is shutting down; the next one continues.
 	}
 	if err != nil {
-		s.Events.Record(pod, event.Warning(ReasonFailedKill, action, "container %s: %v", c.Name, err))
+		s.Events.Record(pod, event.Warning(reasonFailedKill, action, "container %s: %v", c.Name, err))
 	}
 	return true, err
 }

@@ -35,7 +35,7 @@ type Reconciler struct {
 
 // Setup adds the controller to a manager whose cache holds the pods of one node.
 func Setup(mgr ctrl.Manager, s *stop.Stopper) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of the sidecar terminator: %w", err)
 	}
 	r := &Reconciler{Client: mgr.GetClient(), Stopper: s}

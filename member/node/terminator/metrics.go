@@ -15,5 +15,5 @@ const (
 
 var measure = metric.NewPlanning("node_terminator", "Pod")
 
-// Register adds the metrics of the controller to r.
-func Register(r prometheus.Registerer) error { return measure.Register(r) }
+// register adds the metrics of the controller to r.
+func register(r prometheus.Registerer) error { return measure.Register(r) }

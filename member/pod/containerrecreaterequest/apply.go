@@ -48,10 +48,10 @@ func ignorable(err error) error {
 // setReadiness makes a pod unready on behalf of one request, or lifts that again.
 func (r *Reconciler) setReadiness(ctx context.Context, pod *corev1.Pod, key string, unready bool, cause string, now time.Time) error {
 	b := podpatch.New(pod)
-	e := event.Normal(ReasonReady, actionRecreate, "the pod may become ready again, after %s", cause)
+	e := event.Normal(reasonReady, actionRecreate, "the pod may become ready again, after %s", cause)
 	if unready {
 		lifecycle.Block(&b, pod, recreate.Agent, key, now)
-		e = event.Normal(ReasonUnready, actionRecreate, "the pod is not ready while containers are restarted: %s", cause)
+		e = event.Normal(reasonUnready, actionRecreate, "the pod is not ready while containers are restarted: %s", cause)
 	} else {
 		lifecycle.Unblock(&b, pod, recreate.Agent, key, now)
 	}

@@ -25,8 +25,8 @@ import (
 // podIndex is the index of requests by the names of their pods.
 const podIndex = "spec.podName"
 
-// Options tune the controller.
-type Options struct {
+// options tune the controller.
+type options struct {
 	// Workers is how many requests are reconciled at once; 0 means 3.
 	Workers int
 	// Clock is required.
@@ -49,9 +49,9 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the controller to mgr.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds the controller to mgr.
+func setUp(ctx context.Context, mgr ctrl.Manager, o options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {

@@ -5,16 +5,16 @@ const kind = "ContainerRecreateRequest"
 
 // Reasons of events.
 const (
-	// ReasonUnready: the pod was made unready, before its containers are stopped. On the pod.
-	ReasonUnready = "RecreateUnready"
-	// ReasonReady: the pod may be ready again. On the pod.
-	ReasonReady = "RecreateReady"
-	// ReasonPodGone: the pod is gone, or is terminating, before the request was done.
-	ReasonPodGone = "PodGone"
-	// ReasonDeadlineExceeded: the request was not done at its deadline.
-	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonNoDaemon: no node daemon answered.
-	ReasonNoDaemon = "NoDaemon"
+	// reasonUnready: the pod was made unready, before its containers are stopped. On the pod.
+	reasonUnready = "RecreateUnready"
+	// reasonReady: the pod may be ready again. On the pod.
+	reasonReady = "RecreateReady"
+	// reasonPodGone: the pod is gone, or is terminating, before the request was done.
+	reasonPodGone = "PodGone"
+	// reasonDeadlineExceeded: the request was not done at its deadline.
+	reasonDeadlineExceeded = "DeadlineExceeded"
+	// reasonNoDaemon: no node daemon answered.
+	reasonNoDaemon = "NoDaemon"
 )
 
 // actionRecreate is the action of events.

@@ -33,7 +33,7 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}}))
+		require.NoError(t, setUp(t.Context(), mgr, options{Clock: clock.RealClock{}}))
 		w := &Webhook{Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.ContainerRecreateRequest]{
 			Object: &appsv1beta1.ContainerRecreateRequest{}, Defaulter: w, Validator: w,

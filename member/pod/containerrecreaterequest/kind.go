@@ -24,7 +24,7 @@ func Registration() setup.Kind {
 		Name: name, CRD: "containerrecreaterequests.apps.kruise.io", Converts: true,
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{Workers: o.Workers[name], Clock: o.Clock})
+			return setUp(ctx, mgr, options{Workers: o.Workers[name], Clock: o.Clock})
 		},
 		Webhooks: func(mgr ctrl.Manager, _ setup.Options) error {
 			w := &Webhook{Live: mgr.GetAPIReader()}

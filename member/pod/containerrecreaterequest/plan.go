@@ -41,19 +41,19 @@ func plan(o observed, now time.Time) planned {
 	case recreate.Done(r):
 		return finished(o, now)
 	case o.pod == nil:
-		return complete(r, ReasonPodGone, "pod has gone", now)
+		return complete(r, reasonPodGone, "pod has gone", now)
 	case podpatch.Ended(o.pod):
-		return complete(r, ReasonPodGone, fmt.Sprintf("pod has gone: its phase is %s", o.pod.Status.Phase), now)
+		return complete(r, reasonPodGone, fmt.Sprintf("pod has gone: its phase is %s", o.pod.Status.Phase), now)
 	}
 	due, recheck := timing.Passed(&r.CreationTimestamp, r.Spec.ActiveDeadlineSeconds, now)
 	if due {
-		return complete(r, ReasonDeadlineExceeded, fmt.Sprintf("not all containers were restarted within the %d seconds of activeDeadlineSeconds",
+		return complete(r, reasonDeadlineExceeded, fmt.Sprintf("not all containers were restarted within the %d seconds of activeDeadlineSeconds",
 			*r.Spec.ActiveDeadlineSeconds), now)
 	}
 	if r.Status.Phase == "" {
 		left := r.CreationTimestamp.Add(silence).Sub(now)
 		if left <= 0 {
-			return complete(r, ReasonNoDaemon, fmt.Sprintf("daemon has not responded for a long time: does flotilla-noded run on node %s?",
+			return complete(r, reasonNoDaemon, fmt.Sprintf("daemon has not responded for a long time: does flotilla-noded run on node %s?",
 				r.Labels[keys.RecreateNode]), now)
 		}
 		return planned{recheck: timing.Sooner(recheck, left)}

@@ -45,13 +45,13 @@ func TestPlan(t *testing.T) {
 	}{
 		{name: "the daemon has a minute to answer", age: 59 * time.Second, recheck: time.Second},
 		{
-			name: "without an answer for a minute the request is completed", age: time.Minute, step: stepComplete, reason: ReasonNoDaemon,
+			name: "without an answer for a minute the request is completed", age: time.Minute, step: stepComplete, reason: reasonNoDaemon,
 			message: "daemon has not responded for a long time: does flotilla-noded run on node node-1?",
 		},
 		{name: "a request that waits for another one is not completed", age: time.Hour, change: func(r *request) { r.Status.Phase = appsv1beta1.RecreatePending }},
-		{name: "a request whose pod is gone is completed", gone: true, step: stepComplete, reason: ReasonPodGone, message: "pod has gone"},
+		{name: "a request whose pod is gone is completed", gone: true, step: stepComplete, reason: reasonPodGone, message: "pod has gone"},
 		{
-			name: "a request whose pod has ended is completed", pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, step: stepComplete, reason: ReasonPodGone,
+			name: "a request whose pod has ended is completed", pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, step: stepComplete, reason: reasonPodGone,
 			message: "pod has gone: its phase is Failed",
 		},
 		{name: "the deadline is awaited", age: 9 * time.Second, recheck: time.Second, change: func(r *request) {
@@ -59,7 +59,7 @@ func TestPlan(t *testing.T) {
 			r.Spec.ActiveDeadlineSeconds = new(int64(10))
 		}},
 		{
-			name: "a request is completed at its deadline", age: 10 * time.Second, step: stepComplete, reason: ReasonDeadlineExceeded,
+			name: "a request is completed at its deadline", age: 10 * time.Second, step: stepComplete, reason: reasonDeadlineExceeded,
 			message: "not all containers were restarted within the 10 seconds of activeDeadlineSeconds",
 			change:  func(r *request) { under(r); r.Spec.ActiveDeadlineSeconds = new(int64(10)) },
 		},

@@ -85,7 +85,7 @@ func (r *Reconciler) restart(ctx context.Context, f *failing) error {
 		return fmt.Errorf("create ContainerRecreateRequest %s: %w", f.name(), err)
 	}
 	measure.Count(stepRestart, reasonFailed, 1)
-	r.Events.Record(f.pod, event.Warning(ReasonUnhealthy, action, "container %s is restarted by ContainerRecreateRequest %s: %s", f.container, f.name(), why))
+	r.Events.Record(f.pod, event.Warning(reasonUnhealthy, action, "container %s is restarted by ContainerRecreateRequest %s: %s", f.container, f.name(), why))
 	return nil
 }
 
@@ -100,13 +100,13 @@ func (r *Reconciler) reportDelays(object client.Object, p planned, refused []del
 		}
 	}
 	for pod, why := range p.unreadable {
-		once(string(pod.UID)+why, pod, event.Warning(ReasonUnreadable, action, "%s", why))
+		once(string(pod.UID)+why, pod, event.Warning(reasonUnreadable, action, "%s", why))
 	}
 	for i, d := range append(p.delayed, refused...) {
 		if i >= len(p.delayed) {
 			recheck = timing.Sooner(recheck, retryBudget)
 		}
-		once(d.name(), d.pod, event.Warning(ReasonDelayed, action, "the liveness probe of container %s has failed: %s. %s", d.container,
+		once(d.name(), d.pod, event.Warning(reasonDelayed, action, "the liveness probe of container %s has failed: %s. %s", d.container,
 			event.Truncate(d.message, podprobe.MaxMessage/4), d.why))
 	}
 	r.reported.Change(object, func(reported *map[string]bool) { *reported = current })

@@ -36,8 +36,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Options tune the controllers.
-type Options struct {
+// options tune the controllers.
+type options struct {
 	// Workers is how many workloads of a kind are reconciled at once; 0 means 3.
 	Workers int
 	// Daemons tracks on which nodes a node daemon is alive; nil means on none.
@@ -48,8 +48,8 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Daemons reports what daemons do on a node.
-type Daemons interface{ Does(node, what string) bool }
+// daemons reports what daemons do on a node.
+type daemons interface{ Does(node, what string) bool }
 
 // Reconciler reconciles workloads of one kind. Before it writes, it decides again by what the apiserver returns, so it needs no memory of its writes.
 type Reconciler struct {
@@ -58,8 +58,8 @@ type Reconciler struct {
 	Live   client.Reader
 	Clock  clock.PassiveClock
 	Events event.Recorder
-	// Daemons may be nil: none is alive.
-	Daemons Daemons
+	// daemons may be nil: none is alive.
+	Daemons daemons
 	// Guards are asked before a container is restarted.
 	Guards podwebhook.Guards
 
@@ -69,9 +69,9 @@ type Reconciler struct {
 	pending  control.Batch
 }
 
-// Setup adds a controller to mgr for each kind of workload.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds a controller to mgr for each kind of workload.
+func setUp(ctx context.Context, mgr ctrl.Manager, o options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", Feature, err)
 	}
 	if err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {

@@ -105,7 +105,7 @@ func TestARestartIsRequestedOnce(t *testing.T) {
 	}, r.Spec)
 	_, made = f.reconcile(t)
 	require.Len(t, made, 1)
-	require.Equal(t, []string{ReasonUnhealthy, ReasonDelayed}, f.events.Reasons(), "each failure is reported once")
+	require.Equal(t, []string{reasonUnhealthy, reasonDelayed}, f.events.Reasons(), "each failure is reported once")
 }
 
 func TestAGuardHoldsARestartBack(t *testing.T) {
@@ -117,7 +117,7 @@ func TestAGuardHoldsARestartBack(t *testing.T) {
 		require.Equal(t, retryBudget, after)
 		require.Empty(t, made)
 	}
-	require.Equal(t, []string{ReasonDelayed}, f.events.Reasons())
+	require.Equal(t, []string{reasonDelayed}, f.events.Reasons())
 	require.Contains(t, f.events.All()[0].Note, "the liveness probe of container app has failed: no answer. PodUnavailableBudget web: no more")
 	f.guard.why = ""
 	_, made := f.reconcile(t)
@@ -131,7 +131,7 @@ func TestAPodWhoseProbesAreNotReadableIsTold(t *testing.T) {
 		_, made := f.reconcile(t)
 		require.Empty(t, made)
 	}
-	require.Equal(t, []string{ReasonUnreadable}, f.events.Reasons())
+	require.Equal(t, []string{reasonUnreadable}, f.events.Reasons())
 }
 
 func TestAWorkloadWhosePodsDoNotAskIsLeftAlone(t *testing.T) {

@@ -113,7 +113,7 @@ func TestInCluster(t *testing.T) {
 	require.Equal(t, pods["web-a"].UID, first.OwnerReferences[0].UID)
 
 	fails("web-b")
-	require.Eventually(t, func() bool { return slices.Contains(events.Reasons(), ReasonDelayed) }, testenv.Long, testenv.Poll, "the other pod waits")
+	require.Eventually(t, func() bool { return slices.Contains(events.Reasons(), reasonDelayed) }, testenv.Long, testenv.Poll, "the other pod waits")
 	require.Len(t, all(), 1)
 
 	runs(pods["web-a"], "containerd://web-a-1")

@@ -26,7 +26,7 @@ func Registration() setup.Kind {
 			if !o.Gates.Enabled(feature.EnhancedLiveness) {
 				return nil
 			}
-			return Setup(ctx, mgr, Options{Workers: o.Workers[name], Daemons: o.Daemons, Guards: o.Guards, Clock: o.Clock})
+			return setUp(ctx, mgr, options{Workers: o.Workers[name], Daemons: o.Daemons, Guards: o.Guards, Clock: o.Clock})
 		},
 		Pods: func(setup.Options) []podwebhook.Step { return []podwebhook.Step{step()} },
 	}

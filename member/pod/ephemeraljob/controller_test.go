@@ -90,15 +90,15 @@ func TestAnEndIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{}
 	job := debug(started(0))
-	before := testutil.ToFloat64(finishedTotal.WithLabelValues(ReasonDeadlineExceeded))
+	before := testutil.ToFloat64(finishedTotal.WithLabelValues(reasonDeadlineExceeded))
 	r.count(job)
 	at := metav1.NewTime(noon)
 	job.Status.Phase, job.Status.CompletionTime = appsv1alpha1.EphemeralJobFailed, &at
 	job.Status.Conditions = setCondition(nil, appsv1alpha1.EphemeralJobInitialized, initialized, "", at)
-	job.Status.Conditions = setCondition(job.Status.Conditions, appsv1alpha1.EphemeralJobConditionFailed, ReasonDeadlineExceeded, "too late", at)
+	job.Status.Conditions = setCondition(job.Status.Conditions, appsv1alpha1.EphemeralJobConditionFailed, reasonDeadlineExceeded, "too late", at)
 	r.count(job)
 	r.count(job)
-	require.InDelta(t, before+1, testutil.ToFloat64(finishedTotal.WithLabelValues(ReasonDeadlineExceeded)), 0)
+	require.InDelta(t, before+1, testutil.ToFloat64(finishedTotal.WithLabelValues(reasonDeadlineExceeded)), 0)
 }
 
 func TestWhatIsRefusedIsForgottenWithTheSpec(t *testing.T) {

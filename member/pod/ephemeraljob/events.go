@@ -2,18 +2,18 @@ package ephemeraljob
 
 // Reasons of events and conditions.
 const (
-	// ReasonContainersAdded: pods got the containers. Event only.
-	ReasonContainersAdded = "ContainersAdded"
-	// ReasonCreateFailed: the containers could not be added to pods.
-	ReasonCreateFailed = "CreateFailed"
-	// ReasonInvalidSpec: the spec is invalid.
-	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonJobSucceeded: the containers in all pods succeeded.
-	ReasonJobSucceeded = "JobSucceeded"
-	// ReasonContainersFailed: all containers have finished, and some failed.
-	ReasonContainersFailed = "ContainersFailed"
-	// ReasonDeadlineExceeded: the job had not finished at its deadline.
-	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// reasonContainersAdded: pods got the containers. Event only.
+	reasonContainersAdded = "ContainersAdded"
+	// reasonCreateFailed: the containers could not be added to pods.
+	reasonCreateFailed = "CreateFailed"
+	// reasonInvalidSpec: the spec is invalid.
+	reasonInvalidSpec = "InvalidSpec"
+	// reasonJobSucceeded: the containers in all pods succeeded.
+	reasonJobSucceeded = "JobSucceeded"
+	// reasonContainersFailed: all containers have finished, and some failed.
+	reasonContainersFailed = "ContainersFailed"
+	// reasonDeadlineExceeded: the job had not finished at its deadline.
+	reasonDeadlineExceeded = "DeadlineExceeded"
 )
 
 // Reasons that only conditions use.

@@ -83,7 +83,7 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1alpha1.AddToScheme, NoDefaulter: true})
 	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(mgr, podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}))
+		require.NoError(t, setUp(mgr, podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}))
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1alpha1.EphemeralJob]{
 			Object: &appsv1alpha1.EphemeralJob{}, Validator: &Webhook{Client: mgr.GetClient()},
 		}))
@@ -127,7 +127,7 @@ func testRun(t *testing.T, g *fixture) {
 	g.endContainer(t, "b", exit(1))
 	job = g.await(t, appsv1alpha1.EphemeralJobFailed, 0, 0, 1, 1)
 	require.NotNil(t, job.Status.CompletionTime)
-	require.Equal(t, ReasonContainersFailed, findCondition(job.Status.Conditions, appsv1alpha1.EphemeralJobConditionFailed).Reason)
+	require.Equal(t, reasonContainersFailed, findCondition(job.Status.Conditions, appsv1alpha1.EphemeralJobConditionFailed).Reason)
 	g.Rests(t)
 	g.PodWrites(t, began, map[string]int{"patch pods/ephemeralcontainers": 2})
 }

@@ -29,7 +29,7 @@ func Registration() setup.Kind {
 		Types:  runtime.SchemeBuilder{appsv1alpha1.AddToScheme},
 		Fields: podset.FieldEphemeralContainers,
 		Controller: func(_ context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(mgr, o.Pods(name))
+			return setUp(mgr, o.Pods(name))
 		},
 		Webhooks: func(mgr ctrl.Manager, _ setup.Options) error {
 			return admit.Register(mgr, admit.Registration[*appsv1alpha1.EphemeralJob]{

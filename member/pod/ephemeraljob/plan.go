@@ -203,11 +203,11 @@ func (p *planned) choosePods(job *appsv1alpha1.EphemeralJob, wait []*corev1.Pod)
 // endIfComplete ends a job whose containers have all finished.
 func (p *planned) endIfComplete() {
 	if p.failed == 0 {
-		p.finish(appsv1alpha1.EphemeralJobSucceeded, appsv1alpha1.EphemeralJobConditionSucceeded, ReasonJobSucceeded,
+		p.finish(appsv1alpha1.EphemeralJobSucceeded, appsv1alpha1.EphemeralJobConditionSucceeded, reasonJobSucceeded,
 			fmt.Sprintf("the containers have succeeded in %d pod(s)", p.succeeded))
 		return
 	}
-	p.finish(appsv1alpha1.EphemeralJobFailed, appsv1alpha1.EphemeralJobConditionFailed, ReasonContainersFailed, p.result())
+	p.finish(appsv1alpha1.EphemeralJobFailed, appsv1alpha1.EphemeralJobConditionFailed, reasonContainersFailed, p.result())
 }
 
 // endOverdue ends a job whose deadline has passed, and reports whether it did.
@@ -220,7 +220,7 @@ func (p *planned) endOverdue(job *appsv1alpha1.EphemeralJob, now time.Time) bool
 	if p.open > 0 {
 		why += fmt.Sprintf("; in %d pod(s) they keep running, since only the end of a pod stops an ephemeral container", p.open)
 	}
-	p.finish(appsv1alpha1.EphemeralJobFailed, appsv1alpha1.EphemeralJobConditionFailed, ReasonDeadlineExceeded, why)
+	p.finish(appsv1alpha1.EphemeralJobFailed, appsv1alpha1.EphemeralJobConditionFailed, reasonDeadlineExceeded, why)
 	return true
 }
 

@@ -171,7 +171,7 @@ func TestStatus(t *testing.T) {
 	o := observed{job: debug(), pods: all(web("a"), web("b", with(exit(1))))}
 	p := plan(o, noon)
 	s, events := status(o, p, applied{added: []string{"a"}}, noon)
-	require.Equal(t, []string{ReasonContainersAdded}, testkit.Reasons(events))
+	require.Equal(t, []string{reasonContainersAdded}, testkit.Reasons(events))
 	at := metav1.NewTime(noon)
 	bare := s
 	bare.Conditions = report.ButReadiness(s.Conditions, conditionForm())
@@ -191,10 +191,10 @@ func TestStatus(t *testing.T) {
 	o.job.Status, o.pods, o.invalid = s, all(web("a"), web("b", with(exit(0)))), map[types.UID]string{"uid-a": "no such volume"}
 	p = plan(o, later)
 	s, events = status(o, p, applied{}, later)
-	require.Equal(t, []string{ReasonCreateFailed, ReasonContainersFailed}, testkit.Reasons(events))
+	require.Equal(t, []string{reasonCreateFailed, reasonContainersFailed}, testkit.Reasons(events))
 	require.Nil(t, findCondition(s.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty))
 	require.Equal(t, "no such volume", findCondition(s.Conditions, appsv1alpha1.EphemeralJobConditionError).Message)
-	require.Equal(t, ReasonContainersFailed, findCondition(s.Conditions, appsv1alpha1.EphemeralJobConditionFailed).Reason)
+	require.Equal(t, reasonContainersFailed, findCondition(s.Conditions, appsv1alpha1.EphemeralJobConditionFailed).Reason)
 	require.Equal(t, later, s.CompletionTime.Time)
 	require.False(t, countsOnly(o.job.Status, s))
 

@@ -43,7 +43,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1alpha1.Ephem
 	s.ObservedGeneration = o.job.Generation
 	var events []event.Event
 	if len(a.added) > 0 {
-		events = append(events, event.Normal(ReasonContainersAdded, actionRun, "added the containers to %d pod(s): %s", len(a.added), event.Names(a.added)))
+		events = append(events, event.Normal(reasonContainersAdded, actionRun, "added the containers to %d pod(s): %s", len(a.added), event.Names(a.added)))
 	}
 	if findCondition(s.Conditions, appsv1alpha1.EphemeralJobInitialized) == nil {
 		s.Conditions = setCondition(s.Conditions, appsv1alpha1.EphemeralJobInitialized, initialized, "", at)
@@ -74,7 +74,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1alpha1.Ephem
 func readiness(p *planned, a *applied) report.Readiness {
 	switch {
 	case p.invalidSpec != "":
-		return report.Stalled(report.Failure{Reason: ReasonInvalidSpec, Message: p.invalidSpec})
+		return report.Stalled(report.Failure{Reason: reasonInvalidSpec, Message: p.invalidSpec})
 	case p.ending != nil && p.ending.phase == appsv1alpha1.EphemeralJobFailed:
 		return report.Stalled(report.Failure{Reason: p.ending.reason, Message: p.ending.why})
 	case p.ending != nil:
@@ -95,7 +95,7 @@ func ended(s *appsv1alpha1.EphemeralJobStatus) report.Readiness {
 		return report.Ready("the containers have ended in all pods")
 	}
 	return report.StalledAs(s.Conditions, conditionForm(), string(appsv1alpha1.EphemeralJobConditionFailed),
-		report.Failure{Reason: ReasonContainersFailed, Message: "containers have failed"})
+		report.Failure{Reason: reasonContainersFailed, Message: "containers have failed"})
 }
 
 // conditionForm returns how to read and write the conditions of an EphemeralJob.
@@ -119,11 +119,11 @@ func conditionForm() report.Form[appsv1alpha1.EphemeralJobCondition] {
 func faultOf(p planned, a applied) (reason, message string) {
 	switch {
 	case p.invalidSpec != "":
-		return ReasonInvalidSpec, p.invalidSpec
+		return reasonInvalidSpec, p.invalidSpec
 	case a.Err() != nil:
-		return ReasonCreateFailed, a.Err().Error()
+		return reasonCreateFailed, a.Err().Error()
 	case p.refusal != "":
-		return ReasonCreateFailed, p.refusal
+		return reasonCreateFailed, p.refusal
 	}
 	return "", ""
 }

@@ -50,7 +50,7 @@ func TestAJobOfOpenKruiseGoesOn(t *testing.T) {
 	o.job.Status = s
 	o.pods[0].Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "dbg", State: exit(0)}}
 	p = plan(o, now)
-	require.Equal(t, ReasonJobSucceeded, p.ending.reason)
+	require.Equal(t, reasonJobSucceeded, p.ending.reason)
 	o.job.Status, _ = status(o, p, applied{}, now)
 	require.True(t, plan(o, now.Add(30*time.Minute)).remove)
 	o.job.DeletionTimestamp = &metav1.Time{Time: now}

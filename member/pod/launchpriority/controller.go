@@ -41,9 +41,9 @@ type wait struct {
 	reported bool
 }
 
-// Setup adds the controller to mgr.
-func Setup(mgr ctrl.Manager, o control.Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds the controller to mgr.
+func setUp(mgr ctrl.Manager, o control.Options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", Feature, err)
 	}
 	r := &Reconciler{Controller: control.New(mgr, Feature, "", o)}
@@ -97,11 +97,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.waits.Change(pod, func(w *wait) { *w = wait{on: p.waits, since: o.since, reported: o.reported || p.stalled != ""} })
 	if p.stalled != "" {
 		measure.Wait(reasonStalled)
-		r.Events.Record(pod, notes.Warning(EventStalled, actionLaunch, "%s", p.stalled))
+		r.Events.Record(pod, notes.Warning(eventStalled, actionLaunch, "%s", p.stalled))
 	}
 	err = r.apply(ctx, pod, p)
 	if taken := (takenError{}); errors.As(err, &taken) {
-		r.Events.Record(pod, notes.Warning(EventTaken, actionLaunch, "%s", taken.message))
+		r.Events.Record(pod, notes.Warning(eventTaken, actionLaunch, "%s", taken.message))
 		return ctrl.Result{RequeueAfter: retryTaken}, nil
 	}
 	if err != nil {

@@ -17,7 +17,7 @@ func Registration() setup.Kind {
 	return setup.Kind{
 		Name: name, Gates: []featuregate.Feature{feature.PodWebhook},
 		Controller: func(_ context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(mgr, o.Control(name))
+			return setUp(mgr, o.Control(name))
 		},
 		Pods: func(setup.Options) []podwebhook.Step { return []podwebhook.Step{step()} },
 	}

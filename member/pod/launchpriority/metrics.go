@@ -18,7 +18,7 @@ const (
 
 var measure = metric.NewPlanning("launchpriority", "pod with launch priorities")
 
-// Register adds the metrics of the controller and of package expect to r.
-func Register(r prometheus.Registerer) error {
+// register adds the metrics of the controller and of package expect to r.
+func register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }

@@ -29,8 +29,8 @@ import (
 // markerIndex is the index of NodePodProbes by the PodProbeMarkers of their probes, as namespace/name.
 const markerIndex = "markers"
 
-// Options tune the controller.
-type Options struct {
+// options tune the controller.
+type options struct {
 	// Workers is how many NodePodProbes are reconciled at once; 0 means 3.
 	Workers int
 	// Markers: the probes of PodProbeMarkers are run. Liveness: so are the liveness probes that pods have in an annotation.
@@ -60,9 +60,9 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the controller to mgr.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds the controller to mgr.
+func setUp(ctx context.Context, mgr ctrl.Manager, o options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -134,7 +134,7 @@ func (r *Reconciler) recordExcess(node string, all []excess) {
 		now[e.object.GetUID()] = true
 		measure.Waits.WithLabelValues(reasonRoom).Add(float64(e.probes))
 		if !before[e.object.GetUID()] {
-			r.Events.Record(e.object, notes.Warning(ReasonLeftOut, actionProbe, "%s", e.note(node)))
+			r.Events.Record(e.object, notes.Warning(reasonLeftOut, actionProbe, "%s", e.note(node)))
 		}
 	}
 	r.reported.Store(node, now)

@@ -33,7 +33,7 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1alpha1.AddToScheme})
 	s.Run(t, underTest, appsv1alpha1.GroupVersion.WithKind(kind), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{Markers: true, Liveness: true, Clock: clock.RealClock{}}))
+		require.NoError(t, setUp(t.Context(), mgr, options{Markers: true, Liveness: true, Clock: clock.RealClock{}}))
 		require.NoError(t, probedpod.Setup(mgr, probedpod.Options{Options: control.Options{Clock: clock.RealClock{}}}))
 		require.NoError(t, podprobemarker.Setup(mgr, control.Options{Clock: clock.RealClock{}}))
 	})

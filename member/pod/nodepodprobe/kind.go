@@ -24,14 +24,14 @@ func Registration() setup.Kind {
 		Gates:  []featuregate.Feature{feature.PodProbeMarker, feature.EnhancedLiveness},
 		Fields: podset.FieldNamedPorts,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			options := Options{
+			options := options{
 				Workers: o.Workers[name], Clock: o.Clock,
 				Markers: o.Gates.Enabled(feature.PodProbeMarker), Liveness: o.Gates.Enabled(feature.EnhancedLiveness),
 			}
 			if !options.Markers && !options.Liveness {
 				return nil
 			}
-			return Setup(ctx, mgr, options)
+			return setUp(ctx, mgr, options)
 		},
 	}
 }

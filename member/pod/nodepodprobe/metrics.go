@@ -27,5 +27,5 @@ const (
 
 var measure = metric.NewPlanning("nodepodprobe", kind)
 
-// Register adds the metrics of this package to r.
-func Register(r prometheus.Registerer) error { return measure.Register(r) }
+// register adds the metrics of this package to r.
+func register(r prometheus.Registerer) error { return measure.Register(r) }

@@ -114,7 +114,7 @@ func TestInCluster(t *testing.T) {
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: configuration, Steps: steps, Exempt: []string{own},
 		}
 		require.NoError(t, entries.Setup(t.Context(), mgr))
-		require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}, Namespace: own, Opening: entries}))
+		require.NoError(t, setUp(t.Context(), mgr, options{Options: control.Options{Clock: clock.RealClock{}}, Namespace: own, Opening: entries}))
 		pods := &admission.Webhook{Cache: mgr.GetClient(), Steps: steps, Decoder: webhook.NewDecoder(mgr.GetScheme()), Clock: clock.RealClock{}}
 		require.NoError(t, admit.Handle(mgr, admission.Path, pods))
 		// The Env has a mutating webhook for each kind; this kind has none.
@@ -140,7 +140,7 @@ func returns(t *testing.T, g *fixture) {
 	g.createSet(t, nil)
 	g.createState(t)
 	pps := g.awaitRecorded(t, "web-0", "web-1")
-	require.Equal(t, ReasonRecording, pps.Status.Conditions[0].Reason)
+	require.Equal(t, reasonRecording, pps.Status.Conditions[0].Reason)
 	heard := &warnings{}
 	cfg := g.REST()
 	cfg.WarningHandler = heard
@@ -213,7 +213,7 @@ func forgetsInCluster(t *testing.T, g *fixture) {
 	g.awaitRecorded(t, "web-0")
 	require.NoError(t, g.Delete(t.Context(), set))
 	g.Await(t, func(pps *appsv1beta1.PersistentPodState) bool {
-		return len(pps.Status.PodStates) == 0 && pps.Status.Conditions[0].Reason == ReasonTargetGone
+		return len(pps.Status.PodStates) == 0 && pps.Status.Conditions[0].Reason == reasonTargetGone
 	})
 }
 

@@ -32,7 +32,7 @@ func Registration() setup.Kind {
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Gates: []featuregate.Feature{feature.PodWebhook, feature.StatefulSetStartOrdinal},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{
+			return setUp(ctx, mgr, options{
 				Options: o.Control(name), Namespace: o.Namespace,
 				Opening: o.Opening, StartOrdinal: o.Gates.Enabled(feature.StatefulSetStartOrdinal),
 			})

@@ -107,7 +107,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 		o.elder = all[0]
 		return nil
 	}
-	o.sent, o.notSent = r.Opening.Sent(o.pps.Namespace)
+	o.sent, o.notSent = r.Opening.Sent(ctx, o.pps.Namespace)
 	if cached := builtIn(ref.Kind.GroupKind()) || r.watches(ref.Kind); cached {
 		if o.target, err = scaletarget.Get(ctx, from, ref); err != nil {
 			return err

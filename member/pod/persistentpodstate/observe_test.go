@@ -137,7 +137,7 @@ func TestAWorkloadOfAListedKind(t *testing.T) {
 		c := newCluster(t, node, listing(gameServers), gameServerSet(map[string]string{keys.AutoGeneratePersistentPodState: "true"}), gameStates(), gamePod("db-0"))
 		got, said, err := c.reconcile(t, func(r *Reconciler) { r.Watched = func(schema.GroupVersionKind) bool { return false } })
 		require.NoError(t, err)
-		require.Equal(t, ReasonRecording, got.Status.Conditions[0].Reason)
+		require.Equal(t, reasonRecording, got.Status.Conditions[0].Reason)
 		require.Empty(t, said)
 	})
 	t.Run("a workload that may not be read is reported in a condition", func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestAWorkloadOfAListedKind(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Contains(t, got.Status.PodStates, "db-0", "remembered pods stay")
-		require.Equal(t, ReasonTargetDenied, got.Status.Conditions[0].Reason)
+		require.Equal(t, reasonTargetDenied, got.Status.Conditions[0].Reason)
 		require.Contains(t, got.Status.Conditions[0].Message, "add its resource to customWorkloads of the chart")
 		require.Len(t, said, 1)
 	})
@@ -193,7 +193,7 @@ func TestACacheThatLacksTheWorkloadDoesNotProveThatItIsGone(t *testing.T) {
 	got, _, err := c.reconcile(t, func(r *Reconciler) { r.Client = empty(c) })
 	require.NoError(t, err)
 	require.Len(t, got.Status.PodStates, 1)
-	require.Equal(t, ReasonRecording, got.Status.Conditions[0].Reason)
+	require.Equal(t, reasonRecording, got.Status.Conditions[0].Reason)
 	require.NoError(t, c.Delete(t.Context(), advanced(1)))
 	got, said, err := c.reconcile(t, nil)
 	require.NoError(t, err)
@@ -239,7 +239,7 @@ func TestACauseThatStaysIsToldOnce(t *testing.T) {
 		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 		require.NoError(t, err)
 	}
-	require.Equal(t, []string{ReasonNotGenerated}, said.Reasons())
+	require.Equal(t, []string{reasonNotGenerated}, said.Reasons())
 }
 
 func TestWhomAnEventConcerns(t *testing.T) {

@@ -54,7 +54,7 @@ func plan(o observed) planned {
 	p.inactive = whyInactive(o)
 	p.states = maps.Clone(o.pps.Status.PodStates)
 	switch {
-	case p.inactive != nil && p.inactive.reason == ReasonTargetGone:
+	case p.inactive != nil && p.inactive.reason == reasonTargetGone:
 		p.forgotten, p.why = slices.Sorted(maps.Keys(p.states)), "the workload is gone"
 		p.states = nil
 	case p.inactive == nil:
@@ -69,17 +69,17 @@ func whyInactive(o observed) *fault {
 	ref := refOf(o.pps)
 	switch {
 	case !builtIn(ref.Kind.GroupKind()) && o.fault != nil:
-		return &fault{ReasonNotAllowed, o.fault.Error()}
+		return &fault{reasonNotAllowed, o.fault.Error()}
 	case !allowed(ref.Kind.GroupKind(), o.listed):
-		return &fault{ReasonNotAllowed, notListed(ref)}
+		return &fault{reasonNotAllowed, notListed(ref)}
 	case o.elder != nil:
-		return &fault{ReasonTargetTaken, fmt.Sprintf("%s is already the target of %s: delete one of the two", ref, o.elder.Name)}
+		return &fault{reasonTargetTaken, fmt.Sprintf("%s is already the target of %s: delete one of the two", ref, o.elder.Name)}
 	case o.denied != nil:
-		return &fault{ReasonTargetDenied, fmt.Sprintf("%v: add its resource to customWorkloads of the chart", o.denied)}
+		return &fault{reasonTargetDenied, fmt.Sprintf("%v: add its resource to customWorkloads of the chart", o.denied)}
 	case o.gone:
-		return &fault{ReasonTargetGone, fmt.Sprintf("%s does not exist", ref)}
+		return &fault{reasonTargetGone, fmt.Sprintf("%s does not exist", ref)}
 	case !o.sent:
-		return &fault{ReasonNotSent, o.notSent}
+		return &fault{reasonNotSent, o.notSent}
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func generate(o observed) generation {
 		if refOf(o.pps).Same(refTo(g)) {
 			return generation{} // The user has created one for this workload.
 		}
-		return generation{about: g, fault: &fault{ReasonNotGenerated, fmt.Sprintf(
+		return generation{about: g, fault: &fault{reasonNotGenerated, fmt.Sprintf(
 			"PersistentPodState %s for %s already exists: rename or delete it", o.pps.Name, refOf(o.pps))}}
 	}
 	spec, why := specOf(g)
@@ -236,11 +236,11 @@ func specOf(g *generator) (*appsv1beta1.PersistentPodStateSpec, *fault) {
 		spec.PersistentPodAnnotations = append(spec.PersistentPodAnnotations, appsv1beta1.PersistentPodAnnotation{Key: key})
 	}
 	if spec.RequiredPersistentTopology == nil && len(spec.PreferredPersistentTopology) == 0 {
-		return nil, &fault{ReasonNotGenerated, fmt.Sprintf("neither annotation %s nor %s names a node label: set one of them",
+		return nil, &fault{reasonNotGenerated, fmt.Sprintf("neither annotation %s nor %s names a node label: set one of them",
 			keys.RequiredPersistentTopology, keys.PreferredPersistentTopology)}
 	}
 	if faults := validateKeys(spec, field.NewPath("spec")); len(faults) > 0 {
-		return nil, &fault{ReasonNotGenerated, faults.ToAggregate().Error()}
+		return nil, &fault{reasonNotGenerated, faults.ToAggregate().Error()}
 	}
 	return spec, nil
 }

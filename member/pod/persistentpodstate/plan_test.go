@@ -141,21 +141,21 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "everything is forgotten when the workload is gone", o: stage(all, spec(keepAll), func(o *observed) { o.gone, o.target, o.pods = true, nil, nil }),
-			forgotten: []string{"db-0", "db-1", "db-2"}, inactive: ReasonTargetGone,
+			forgotten: []string{"db-0", "db-1", "db-2"}, inactive: reasonTargetGone,
 		},
 		{name: "nothing is recorded while pods are not sent to the webhook", o: stage(without("db-2"), known("db-2"), func(o *observed) {
 			o.sent, o.notSent = false, "not yet"
-		}), inactive: ReasonNotSent},
+		}), inactive: reasonNotSent},
 		{name: "nothing is recorded while an older one has the same target", o: stage(all, func(o *observed) {
 			o.elder, o.target, o.pods = states(advanced(1)), nil, nil
-		}), inactive: ReasonTargetTaken},
+		}), inactive: reasonTargetTaken},
 		{name: "nothing is recorded of a target that may not be read", o: stage(all, func(o *observed) {
 			o.denied, o.target, o.pods = errors.New("forbidden"), nil, nil
-		}), inactive: ReasonTargetDenied},
-		{name: "nothing is recorded of a kind that is not listed", o: stage(all, spec(games), func(o *observed) { o.target, o.pods = nil, nil }), inactive: ReasonNotAllowed},
+		}), inactive: reasonTargetDenied},
+		{name: "nothing is recorded of a kind that is not listed", o: stage(all, spec(games), func(o *observed) { o.target, o.pods = nil, nil }), inactive: reasonNotAllowed},
 		{name: "nothing is recorded while the whitelist can't be read", o: stage(all, spec(games), func(o *observed) {
 			o.fault, o.target, o.pods = errors.New("invalid character"), nil, nil
-		}), inactive: ReasonNotAllowed},
+		}), inactive: reasonNotAllowed},
 		{name: "an unreadable whitelist doesn't matter to StatefulSets", o: stage(all, func(o *observed) { o.fault = errors.New("invalid character") })},
 		{name: "a kind that is listed is recorded", o: stage(spec(games), func(o *observed) {
 			o.listed = []schema.GroupVersionKind{{Group: "game.kruise.io", Version: "v1", Kind: "GameServerSet"}}
@@ -350,7 +350,7 @@ func TestStatusAndEvents(t *testing.T) {
 	s, said = run(o)
 	require.Equal(t, []string{"Normal PodStatesForgotten"}, said)
 	require.Empty(t, s.PodStates)
-	require.Equal(t, ReasonTargetGone, s.Conditions[0].Reason)
+	require.Equal(t, reasonTargetGone, s.Conditions[0].Reason)
 }
 
 func TestWhichEventsMatter(t *testing.T) {

@@ -22,11 +22,11 @@ func TestKstatusTellsHowFarAPersistentPodStateIs(t *testing.T) {
 		want     kstatus.Status
 	}{
 		{name: "it is active", want: kstatus.CurrentStatus},
-		{name: "its target does not exist yet", inactive: &fault{ReasonTargetGone, "there is none"}, want: kstatus.InProgressStatus},
-		{name: "its pods are not sent to the webhook yet", inactive: &fault{ReasonNotSent, "not yet"}, want: kstatus.InProgressStatus},
-		{name: "another PersistentPodState has its target", inactive: &fault{ReasonTargetTaken, "by another"}, want: kstatus.FailedStatus},
-		{name: "its target may not be read", inactive: &fault{ReasonTargetDenied, "forbidden"}, want: kstatus.FailedStatus},
-		{name: "its target is of another kind", inactive: &fault{ReasonNotAllowed, "not listed"}, want: kstatus.FailedStatus},
+		{name: "its target does not exist yet", inactive: &fault{reasonTargetGone, "there is none"}, want: kstatus.InProgressStatus},
+		{name: "its pods are not sent to the webhook yet", inactive: &fault{reasonNotSent, "not yet"}, want: kstatus.InProgressStatus},
+		{name: "another PersistentPodState has its target", inactive: &fault{reasonTargetTaken, "by another"}, want: kstatus.FailedStatus},
+		{name: "its target may not be read", inactive: &fault{reasonTargetDenied, "forbidden"}, want: kstatus.FailedStatus},
+		{name: "its target is of another kind", inactive: &fault{reasonNotAllowed, "not listed"}, want: kstatus.FailedStatus},
 		{name: "it is being deleted", deleted: true, want: kstatus.TerminatingStatus},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -41,8 +41,10 @@ const zone = corev1.LabelTopologyZone
 // openTo is a podwebhook.Opening that sends the pods of all namespaces except these, which map to the reason.
 type openTo map[string]string
 
-func (o openTo) Sent(namespace string) (bool, string) { return o[namespace] == "", o[namespace] }
-func (o openTo) Changes() <-chan event.GenericEvent   { return nil }
+func (o openTo) Sent(_ context.Context, namespace string) (bool, string) {
+	return o[namespace] == "", o[namespace]
+}
+func (o openTo) Changes() <-chan event.GenericEvent { return nil }
 
 // reconciler returns a Reconciler with these clients.
 func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, events *testkit.Events) *Reconciler {

@@ -16,7 +16,7 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.PersistentPodStat
 	s.ObservedGeneration = o.pps.Generation
 	s.PodStates = p.states
 	c := metav1.Condition{
-		Type: appsv1beta1.PersistentPodStateActive, Status: metav1.ConditionTrue, Reason: ReasonRecording,
+		Type: appsv1beta1.PersistentPodStateActive, Status: metav1.ConditionTrue, Reason: reasonRecording,
 		Message: "the state of ready pods is recorded, and restored for new ones", ObservedGeneration: o.pps.Generation,
 	}
 	if p.inactive != nil {
@@ -26,11 +26,11 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.PersistentPodStat
 	s.Conditions = report.SetReadiness(s.Conditions, readiness(p), o.pps.Generation, now)
 	var events []event.Event
 	if len(p.forgotten) > 0 {
-		events = append(events, event.Normal(ReasonForgotten, actionRecord, "removed the recorded state of %d pod(s), because %s: %s",
+		events = append(events, event.Normal(reasonForgotten, actionRecord, "removed the recorded state of %d pod(s), because %s: %s",
 			len(p.forgotten), p.why, event.Names(p.forgotten)))
 	}
 	before := report.GetCondition(o.pps.Status.Conditions, c.Type)
-	if p.inactive != nil && p.inactive.reason != ReasonTargetGone && (before == nil || before.Reason != c.Reason) {
+	if p.inactive != nil && p.inactive.reason != reasonTargetGone && (before == nil || before.Reason != c.Reason) {
 		events = append(events, event.Warning(c.Reason, actionRecord, "%s", c.Message))
 	}
 	return s, events
@@ -43,7 +43,7 @@ func readiness(p planned) report.Readiness {
 		return report.Ready("the state of ready pods is recorded, and restored for new ones")
 	}
 	switch p.inactive.reason {
-	case ReasonNotAllowed, ReasonTargetTaken, ReasonTargetDenied:
+	case reasonNotAllowed, reasonTargetTaken, reasonTargetDenied:
 		return report.Stalled(report.Failure{Reason: p.inactive.reason, Message: p.inactive.message})
 	}
 	return report.Reconciling(p.inactive.reason, p.inactive.message)
@@ -55,7 +55,7 @@ func generationEvents(p planned, a applied) []event.Event {
 	case p.generation.fault != nil:
 		return []event.Event{event.Warning(p.generation.fault.reason, actionGenerate, "%s", p.generation.fault.message)}
 	case a.created:
-		return []event.Event{event.Normal(ReasonGenerated, actionGenerate, "created PersistentPodState %s", p.generation.create.Name)}
+		return []event.Event{event.Normal(reasonGenerated, actionGenerate, "created PersistentPodState %s", p.generation.create.Name)}
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ type Reconciler struct {
 
 // Setup adds the controller to mgr.
 func Setup(mgr ctrl.Manager, o control.Options) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	r := &Reconciler{control.New(mgr, kind, fieldOwner, o)}

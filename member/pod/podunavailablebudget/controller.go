@@ -44,8 +44,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=replicationcontrollers/scale,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Options tune the controller.
-type Options struct {
+// options tune the controller.
+type options struct {
 	control.Options
 }
 
@@ -60,9 +60,9 @@ type Reconciler struct {
 	begun control.Memory[bool]
 }
 
-// Setup adds the controller to mgr.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds the controller to mgr.
+func setUp(ctx context.Context, mgr ctrl.Manager, o options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	if err := indexes(ctx, mgr.GetFieldIndexer()); err != nil {

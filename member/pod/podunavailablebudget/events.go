@@ -2,14 +2,14 @@ package podunavailablebudget
 
 // Reasons of events.
 const (
-	// ReasonNoPods: the budget has no pods.
-	ReasonNoPods = "NoPods"
-	// ReasonNotCounted: the expected number of pods could not be determined.
-	ReasonNotCounted = "CalculateExpectedPodCountFailed"
+	// reasonNoPods: the budget has no pods.
+	reasonNoPods = "NoPods"
+	// reasonNotCounted: the expected number of pods could not be determined.
+	reasonNotCounted = "CalculateExpectedPodCountFailed"
 	// ReasonNotDeleted: pods whose deletion was granted are still not being deleted.
 	ReasonNotDeleted = "NotDeleted"
-	// ReasonPrevented: a request was refused.
-	ReasonPrevented = "PubPreventPodDeletion"
+	// reasonPrevented: a request was refused.
+	reasonPrevented = "PubPreventPodDeletion"
 )
 
 // Actions of events.

@@ -30,10 +30,10 @@ func guard(clk clock.PassiveClock) podwebhook.Guard {
 		},
 		Object: &policyv1beta1.PodUnavailableBudget{}, List: &policyv1beta1.PodUnavailableBudgetList{},
 		Setup: func(_ context.Context, mgr ctrl.Manager) (podwebhook.Judge, error) {
-			if err := RegisterGuard(metrics.Registry); err != nil {
+			if err := registerGuard(metrics.Registry); err != nil {
 				return nil, fmt.Errorf("register metrics of %s: %w", kind, err)
 			}
-			return NewGuard(mgr.GetClient(), mgr.GetAPIReader(), clk, event.New(mgr.GetEventRecorder(control.Name(kind)))), nil
+			return newGuard(mgr.GetClient(), mgr.GetAPIReader(), clk, event.New(mgr.GetEventRecorder(control.Name(kind)))), nil
 		},
 	}
 }
@@ -49,8 +49,8 @@ type Guard struct {
 
 var _ podwebhook.Judge = &Guard{}
 
-// NewGuard returns a Guard. cached reads from the cache and writes; live reads from the apiserver.
-func NewGuard(cached client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Guard {
+// newGuard returns a Guard. cached reads from the cache and writes; live reads from the apiserver.
+func newGuard(cached client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Guard {
 	return &Guard{cache: cached, live: live, clock: clk, events: events, ledger: groupwrite.New[policyv1beta1.PodUnavailableBudget](cached, live)}
 }
 
@@ -79,7 +79,7 @@ func (g *Guard) Check(ctx context.Context, r podwebhook.Request) (*podwebhook.Re
 		return nil, fmt.Errorf("take from PodUnavailableBudget %s: %w", b.Name, err)
 	case v.refusal != nil && !r.DryRun:
 		refusals.WithLabelValues(fmt.Sprintf("%s_%s_%s", kind, b.Namespace, b.Name), r.User.Username).Inc()
-		g.events.Record(r.Old, event.Warning(ReasonPrevented, actionJudge, "refused %s: %s", r.Operation, v.refusal.Message))
+		g.events.Record(r.Old, event.Warning(reasonPrevented, actionJudge, "refused %s: %s", r.Operation, v.refusal.Message))
 	}
 	return v.refusal, nil
 }

@@ -44,7 +44,7 @@ func apiserver(tb testing.TB, objects ...client.Object) client.WithWatch {
 }
 
 func guardOf(c client.Client, live client.Reader, events *testkit.Events) *Guard {
-	return NewGuard(c, live, clocktesting.NewFakePassiveClock(noon), events)
+	return newGuard(c, live, clocktesting.NewFakePassiveClock(noon), events)
 }
 
 func getBudget(tb testing.TB, c client.Reader) *policyv1beta1.PodUnavailableBudget {
@@ -140,7 +140,7 @@ func TestAGrantIsWritten(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, refusal)
 	require.Equal(t, before, getBudget(t, c).ResourceVersion, "a refusal writes nothing")
-	require.Equal(t, []string{ReasonPrevented}, events.Reasons())
+	require.Equal(t, []string{reasonPrevented}, events.Reasons())
 	require.Contains(t, events.Lines()[0], "refused EVICT: PodUnavailableBudget web: no more pods may become unavailable")
 
 	dry.Old = pod("web-1")

@@ -63,9 +63,9 @@ func TestInCluster(t *testing.T) {
 	s := testenv.Start(t, testenv.Config{Scheme: addTypes})
 	own, _, _ := strings.Cut(s.Namespace(t), "-")
 	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}}))
+		require.NoError(t, setUp(t.Context(), mgr, options{Options: control.Options{Clock: clock.RealClock{}}}))
 		guards := podwebhook.Guards{{
-			Guard: guard(clock.RealClock{}), Judge: NewGuard(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}, &testkit.Events{}),
+			Guard: guard(clock.RealClock{}), Judge: newGuard(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}, &testkit.Events{}),
 		}}
 		entries := &admission.Entries{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: "validate-podunavailablebudget-" + own, Guards: guards,
@@ -150,7 +150,7 @@ func (g *fixture) replica(t *testing.T) (guard *Guard, stop context.CancelFunc, 
 		_, err := c.GetInformer(ctx, o)
 		require.NoError(t, err)
 	}
-	return NewGuard(cached, g, clock.RealClock{}, &testkit.Events{}), stop, ctx
+	return newGuard(cached, g, clock.RealClock{}, &testkit.Events{}), stop, ctx
 }
 
 func testCounts(t *testing.T, g *fixture) {

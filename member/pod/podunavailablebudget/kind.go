@@ -33,7 +33,7 @@ func Registration() setup.Kind {
 		Types: runtime.SchemeBuilder{policyv1beta1.AddToScheme, policyv1alpha1.AddToScheme, appsv1beta1.AddToScheme},
 		Gates: []featuregate.Feature{feature.PodWebhook, feature.PodUnavailableBudgetDelete, feature.PodUnavailableBudgetUpdate},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{
+			return setUp(ctx, mgr, options{
 				Options: o.Control(name),
 			})
 		},

@@ -26,18 +26,18 @@ var (
 	}, metric.MostNamed, "kind_namespace_name", "username")
 )
 
-// Register adds the controller's metrics and those of package expect to r.
-func Register(r prometheus.Registerer) error {
+// register adds the controller's metrics and those of package expect to r.
+func register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }
 
-// RegisterGuard adds the guard's metrics to r. All replicas call it.
-func RegisterGuard(r prometheus.Registerer) error { return metric.Register(r, refusals) }
+// registerGuard adds the guard's metrics to r. All replicas call it.
+func registerGuard(r prometheus.Registerer) error { return metric.Register(r, refusals) }
 
 func count(p planned) {
 	measure.Count(stepAnnotate, reasonUnnamed, len(p.unnamed))
 	measure.Count(stepForget, reasonNotDeleted, len(p.notDeleted))
 	if p.fault != nil {
-		measure.Wait(ReasonNotCounted)
+		measure.Wait(reasonNotCounted)
 	}
 }

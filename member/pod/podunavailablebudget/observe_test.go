@@ -323,7 +323,7 @@ func TestAWorkloadThatMayNotBeReadKeepsAllPods(t *testing.T) {
 	s := getBudget(t, c).Status
 	require.Zero(t, s.UnavailableAllowed)
 	require.Equal(t, int32(4), s.DesiredAvailable)
-	require.Equal(t, []string{ReasonNoPods, ReasonNotCounted}, r.Events.(*testkit.Events).Reasons())
+	require.Equal(t, []string{reasonNoPods, reasonNotCounted}, r.Events.(*testkit.Events).Reasons())
 }
 
 func daemons(version string, nodes int32) client.Object {

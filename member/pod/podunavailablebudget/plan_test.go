@@ -159,10 +159,10 @@ func TestPlan(t *testing.T) {
 			}
 			var want []string
 			if len(tc.pods) == 0 {
-				want = append(want, ReasonNoPods)
+				want = append(want, reasonNoPods)
 			}
 			if tc.fault != nil {
-				want = append(want, ReasonNotCounted)
+				want = append(want, reasonNotCounted)
 			}
 			if tc.notDeleted != nil {
 				want = append(want, ReasonNotDeleted)

@@ -59,7 +59,7 @@ func TestAPodIsUnavailableUntilItsKubeletHasActed(t *testing.T) {
 			clk := clocktesting.NewFakeClock(noon)
 			r := reconciler(c, c, nil)
 			r.Clock = clk
-			guard := NewGuard(c, c, clk, &testkit.Events{})
+			guard := newGuard(c, c, clk, &testkit.Events{})
 			patched := map[string]time.Time{}
 			kubelet := func(p *corev1.Pod) {
 				at, isPatched := patched[p.Name]

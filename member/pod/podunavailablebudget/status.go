@@ -19,15 +19,15 @@ func status(o observed, p planned, now time.Time) (policyv1beta1.PodUnavailableB
 	}
 	ready := report.Ready("pods are counted, and requests that would leave too few of them available are rejected")
 	if p.fault != nil {
-		ready = report.Stalled(report.Failure{Reason: ReasonNotCounted, Message: fmt.Sprintf("the desired number of pods is unknown: %v", p.fault)})
+		ready = report.Stalled(report.Failure{Reason: reasonNotCounted, Message: fmt.Sprintf("the desired number of pods is unknown: %v", p.fault)})
 	}
 	s.Conditions = report.SetReadiness(o.budget.Status.Conditions, ready, o.budget.Generation, now)
 	var events []event.Event
 	if previous := o.budget.Status; len(o.pods) == 0 && (previous.ObservedGeneration != s.ObservedGeneration || previous.CurrentAvailable > 0) {
-		events = append(events, event.Normal(ReasonNoPods, actionCount, "there are no pods to protect"))
+		events = append(events, event.Normal(reasonNoPods, actionCount, "there are no pods to protect"))
 	}
 	if p.fault != nil {
-		events = append(events, event.Warning(ReasonNotCounted, actionCount, "the desired number of pods is unknown, so no pod may become "+
+		events = append(events, event.Warning(reasonNotCounted, actionCount, "the desired number of pods is unknown, so no pod may become "+
 			"unavailable: %v", p.fault))
 	}
 	if len(p.notDeleted) > 0 {

@@ -12,14 +12,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
-// StepFeature is the name of the step. It differs from the guard's: a pod without the annotations is protected just as well, so pods may be
+// stepFeature is the name of the step. It differs from the guard's: a pod without the annotations is protected just as well, so pods may be
 // created while no replica answers.
-const StepFeature = "PodUnavailableBudgetAnnotations"
+const stepFeature = "PodUnavailableBudgetAnnotations"
 
 // step returns the step of the pod webhook that names the budget of a new pod.
 func step() podwebhook.Step {
 	return podwebhook.Step{
-		Feature: StepFeature, Order: podwebhook.OrderPodUnavailableBudget,
+		Feature: stepFeature, Order: podwebhook.OrderPodUnavailableBudget,
 		Object: &policyv1beta1.PodUnavailableBudget{}, List: &policyv1beta1.PodUnavailableBudgetList{},
 		Observe: func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podwebhook.Facts, error) {
 			b, err := budgetOf(ctx, cache, pod)

@@ -55,7 +55,7 @@ func (r *Reconciler) write(ctx context.Context, pod *corev1.Pod, b podpatch.Body
 	case ownership.Passed(err):
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
-		r.Events.Record(pod, event.Warning(ReasonFailed, actionMark, "could not write the %s of probes: %v", what, err))
+		r.Events.Record(pod, event.Warning(reasonFailed, actionMark, "could not write the %s of probes: %v", what, err))
 	}
 	return fmt.Errorf("patch %s of pod %s: %w", what, client.ObjectKeyFromObject(pod), err)
 }

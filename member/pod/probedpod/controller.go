@@ -46,7 +46,7 @@ type Reconciler struct {
 
 // Setup adds the controller to mgr.
 func Setup(mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", Feature, err)
 	}
 	r := &Reconciler{Controller: control.New(mgr, Feature, fieldOwner, o.Options), Serverless: o.Serverless}

@@ -15,5 +15,5 @@ const (
 
 var measure = metric.NewPlanning("probedpod", "pod that is probed")
 
-// Register adds the metrics of this package to r.
-func Register(r prometheus.Registerer) error { return measure.Register(r) }
+// register adds the metrics of this package to r.
+func register(r prometheus.Registerer) error { return measure.Register(r) }

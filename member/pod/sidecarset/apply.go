@@ -101,9 +101,9 @@ func (r *Reconciler) update(ctx context.Context, applier podcontrol.Applier, u u
 	send(u.markUpgradable...)
 	for _, w := range r.filterAllowed(ctx, u.resets, a) {
 		if result := send(w); len(result.Done) > 0 {
-			r.Events.Record(w.pod, event.Normal(ReasonReset, actionUpdate, "set the replaced containers to hotUpgradeEmptyImage"))
+			r.Events.Record(w.pod, event.Normal(reasonReset, actionUpdate, "set the replaced containers to hotUpgradeEmptyImage"))
 		} else if result.Err != nil {
-			r.Events.Record(w.pod, event.Warning(ReasonResetFailed, actionUpdate,
+			r.Events.Record(w.pod, event.Warning(reasonResetFailed, actionUpdate,
 				"could not set the replaced containers to hotUpgradeEmptyImage: %v", result.Err))
 		}
 	}

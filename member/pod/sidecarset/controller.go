@@ -76,7 +76,7 @@ type refusedUpdates struct {
 
 // Setup adds the controller to mgr.
 func Setup(mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	r := &Reconciler{

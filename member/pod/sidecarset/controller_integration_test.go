@@ -90,7 +90,7 @@ func TestTheControllerInCluster(t *testing.T) {
 		}
 	}
 	await("pods are counted", counts(2, 2, 2))
-	require.Equal(t, ReasonNotInjected, report.GetCondition(s.Status.Conditions, appsv1beta1.SidecarSetInjected).Reason)
+	require.Equal(t, reasonNotInjected, report.GetCondition(s.Status.Conditions, appsv1beta1.SidecarSetInjected).Reason)
 	require.Contains(t, report.GetCondition(s.Status.Conditions, appsv1beta1.SidecarSetInjected).Message, "shop/web-2")
 	latest := &appsv1.ControllerRevision{}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: system, Name: s.Status.LatestRevision}, latest))
@@ -126,7 +126,7 @@ func TestTheControllerInCluster(t *testing.T) {
 			return false
 		}
 		condition := podpatch.Find(pod, keys.SidecarSetUpgradable)
-		return condition != nil && condition.Status == corev1.ConditionFalse && condition.Reason == ReasonImmutable
+		return condition != nil && condition.Status == corev1.ConditionFalse && condition.Reason == reasonImmutable
 	}, testtimeout.Scale(time.Minute), 50*time.Millisecond)
 	require.Equal(t, "log:2", containerOf(pod, "log").Image)
 	var history appsv1.ControllerRevisionList

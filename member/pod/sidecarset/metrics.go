@@ -22,14 +22,14 @@ const (
 
 var measure = metric.NewPlanning("sidecarset", kind)
 
-// Register adds the metrics of this package and of package expect to r.
-func Register(r prometheus.Registerer) error {
+// register adds the metrics of this package and of package expect to r.
+func register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }
 
 func countSteps(u updates) {
 	measure.Count(stepUpdate, reasonOutdated, len(u.images))
 	measure.Count(stepReset, reasonReplaced, len(u.resets))
-	measure.Count(stepRecreate, ReasonImmutable, len(u.recreates))
-	measure.Count(stepRefuse, ReasonImmutable, len(u.markNotUpgradable))
+	measure.Count(stepRecreate, reasonImmutable, len(u.recreates))
+	measure.Count(stepRefuse, reasonImmutable, len(u.markNotUpgradable))
 }

@@ -98,10 +98,10 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if !single {
 		namespaces = podwebhook.AllNamespaces
 	}
-	_, o.whyNotActive = r.Opening.Sent(namespaces)
+	_, o.whyNotActive = r.Opening.Sent(ctx, namespaces)
 	o.notSent = map[string]string{}
 	for _, pod := range o.pods {
-		if sent, why := r.Opening.Sent(pod.Namespace); !sent {
+		if sent, why := r.Opening.Sent(ctx, pod.Namespace); !sent {
 			o.notSent[pod.Namespace] = why
 		}
 	}

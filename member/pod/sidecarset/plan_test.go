@@ -168,7 +168,7 @@ func TestASidecarSetIsActiveWhenThePodWebhookGetsItsPods(t *testing.T) {
 	before, _ := status(o, plan(o, noon), applied{revised: true}, noon)
 	c := report.GetCondition(before.Conditions, appsv1beta1.SidecarSetActive)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
-	require.Equal(t, ReasonNotSent, c.Reason)
+	require.Equal(t, reasonNotSent, c.Reason)
 	require.Equal(t, o.whyNotActive, c.Message)
 
 	o.set.Status, o.whyNotActive = before, ""

@@ -2,33 +2,33 @@ package sidecarset
 
 // Reasons of events about injection, and of the conditions Active and Injected.
 const (
-	// ReasonSent: the pod webhook gets the pods of the selected namespaces. ReasonNotSent: it doesn't.
-	ReasonSent    = "PodsSent"
-	ReasonNotSent = "PodsNotSent"
-	// ReasonInjected: all selected pods have the sidecars.
-	ReasonInjected = "AllInjected"
-	// ReasonNotInjected: some selected pods have no sidecars.
-	ReasonNotInjected = "PodsNotInjected"
-	// ReasonSkipped: a new pod got no sidecars because a container name is taken.
-	ReasonSkipped = "SidecarsSkipped"
-	// ReasonIncomplete: a new pod got sidecars, but not everything that belongs to them, or not those of the requested revision.
-	ReasonIncomplete = "SidecarsIncomplete"
+	// reasonSent: the pod webhook gets the pods of the selected namespaces. reasonNotSent: it doesn't.
+	reasonSent    = "PodsSent"
+	reasonNotSent = "PodsNotSent"
+	// reasonInjected: all selected pods have the sidecars.
+	reasonInjected = "AllInjected"
+	// reasonNotInjected: some selected pods have no sidecars.
+	reasonNotInjected = "PodsNotInjected"
+	// reasonSkipped: a new pod got no sidecars because a container name is taken.
+	reasonSkipped = "SidecarsSkipped"
+	// reasonIncomplete: a new pod got sidecars, but not everything that belongs to them, or not those of the requested revision.
+	reasonIncomplete = "SidecarsIncomplete"
 )
 
 // Reasons of events about updates, of condition Upgradable, and of the pod condition SidecarSetUpgradable. Source: OpenKruise, except
-// ReasonRecreating.
+// reasonRecreating.
 const (
-	// ReasonImmutable: more than images changed.
-	ReasonImmutable = "UpdateImmutableField"
-	// ReasonAllUpgradable: no SidecarSet prevents an in-place update any longer.
-	ReasonAllUpgradable = "AllSidecarsetUpgradable"
-	// ReasonNotUpgradable: pods can't be updated in place.
-	ReasonNotUpgradable = "NotUpgradablePods"
-	// ReasonRecreating: workloads were asked to recreate pods that can't be updated in place.
-	ReasonRecreating = "RecreatingPods"
-	// ReasonReset and ReasonResetFailed: the replaced containers were set to the empty image, or could not be.
-	ReasonReset       = "ResetContainerSucceed"
-	ReasonResetFailed = "ResetContainerFailed"
+	// reasonImmutable: more than images changed.
+	reasonImmutable = "UpdateImmutableField"
+	// reasonAllUpgradable: no SidecarSet prevents an in-place update any longer.
+	reasonAllUpgradable = "AllSidecarsetUpgradable"
+	// reasonNotUpgradable: pods can't be updated in place.
+	reasonNotUpgradable = "NotUpgradablePods"
+	// reasonRecreating: workloads were asked to recreate pods that can't be updated in place.
+	reasonRecreating = "RecreatingPods"
+	// reasonReset and reasonResetFailed: the replaced containers were set to the empty image, or could not be.
+	reasonReset       = "ResetContainerSucceed"
+	reasonResetFailed = "ResetContainerFailed"
 )
 
 // Actions of events.

@@ -36,8 +36,8 @@ var key = types.NamespacedName{Name: "log"}
 // openingAll is a podwebhook.Opening that sends the pods of all namespaces.
 type openingAll struct{}
 
-func (openingAll) Sent(string) (bool, string)         { return true, "" }
-func (openingAll) Changes() <-chan event.GenericEvent { return nil }
+func (openingAll) Sent(context.Context, string) (bool, string) { return true, "" }
+func (openingAll) Changes() <-chan event.GenericEvent          { return nil }
 
 // simulated returns SidecarSet in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {

@@ -32,11 +32,11 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 		s.LatestRevision = p.revision.Revision.Name
 	}
 	c := metav1.Condition{
-		Type: appsv1beta1.SidecarSetInjected, Status: metav1.ConditionTrue, Reason: ReasonInjected,
+		Type: appsv1beta1.SidecarSetInjected, Status: metav1.ConditionTrue, Reason: reasonInjected,
 		Message: "all selected pods have its sidecars", ObservedGeneration: o.set.Generation,
 	}
 	if len(p.uninjected) > 0 {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonNotInjected, report.Truncate(p.notInjected())
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonNotInjected, report.Truncate(p.notInjected())
 	}
 	previous := report.GetCondition(s.Conditions, c.Type)
 	began := c.Status == metav1.ConditionFalse && (previous == nil || previous.Status != c.Status)
@@ -46,16 +46,16 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 	s.Conditions = report.SetReadiness(s.Conditions, readiness(&p, a), o.set.Generation, now)
 	var events []event.Event
 	if began {
-		events = append(events, event.Normal(ReasonNotInjected, actionInject, "%s", c.Message))
+		events = append(events, event.Normal(reasonNotInjected, actionInject, "%s", c.Message))
 	}
 	if n := len(a.notUpgradable); n > 0 {
-		events = append(events, event.Warning(ReasonNotUpgradable, actionUpdate,
+		events = append(events, event.Warning(reasonNotUpgradable, actionUpdate,
 			"%d pod(s) can't be updated in place, because more than images changed: %s; "+
 				"to recreate them, restart their workloads with kubectl kruise rollout restart",
 			n, event.Names(a.notUpgradable)))
 	}
 	if n := len(a.recreated); n > 0 {
-		events = append(events, event.Normal(ReasonRecreating, actionUpdate,
+		events = append(events, event.Normal(reasonRecreating, actionUpdate,
 			"asked the workloads of %d pod(s) to recreate them, because more than images changed: %s", n, event.Names(a.recreated)))
 	}
 	return s, events
@@ -64,11 +64,11 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 // active returns the Active condition, which says whether new pods get sidecars.
 func active(o observed) metav1.Condition {
 	c := metav1.Condition{
-		Type: appsv1beta1.SidecarSetActive, Status: metav1.ConditionTrue, Reason: ReasonSent,
+		Type: appsv1beta1.SidecarSetActive, Status: metav1.ConditionTrue, Reason: reasonSent,
 		Message: "new pods in the selected namespaces are sent to the pod webhook", ObservedGeneration: o.set.Generation,
 	}
 	if o.whyNotActive != "" {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonNotSent, o.whyNotActive
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonNotSent, o.whyNotActive
 	}
 	return c
 }
@@ -88,7 +88,7 @@ func readiness(p *planned, a applied) report.Readiness {
 		return report.Retrying(report.WriteFailure(a.err))
 	case len(u.needRecreate) > 0:
 		return report.Stalled(report.Failure{
-			Reason: ReasonImmutable, Message: "pods need more than new images: restart their workloads with kubectl kruise rollout restart",
+			Reason: reasonImmutable, Message: "pods need more than new images: restart their workloads with kubectl kruise rollout restart",
 		})
 	case a.waits.Reason != "":
 		return report.Retrying(a.waits)
@@ -104,14 +104,14 @@ func readiness(p *planned, a applied) report.Readiness {
 // wait for the first time, nor with type NotUpdate.
 func upgradable(in []metav1.Condition, s *appsv1beta1.SidecarSet, needRecreate []string, now time.Time) []metav1.Condition {
 	c := metav1.Condition{
-		Type: appsv1beta1.SidecarSetUpgradable, Status: metav1.ConditionTrue, Reason: ReasonAllUpgradable,
+		Type: appsv1beta1.SidecarSetUpgradable, Status: metav1.ConditionTrue, Reason: reasonAllUpgradable,
 		Message: "no pod needs more than new images", ObservedGeneration: s.Generation,
 	}
 	switch {
 	case s.Spec.UpdateStrategy.Type != appsv1beta1.SidecarSetRollingUpdate:
 		return report.RemoveCondition(in, c.Type)
 	case len(needRecreate) > 0:
-		c.Status, c.Reason = metav1.ConditionFalse, ReasonImmutable
+		c.Status, c.Reason = metav1.ConditionFalse, reasonImmutable
 		c.Message = fmt.Sprintf("%d pod(s) need more than new images: %s; to recreate them, restart their workloads with kubectl kruise rollout restart",
 			len(needRecreate), event.Names(needRecreate))
 	case report.GetCondition(in, c.Type) == nil:

@@ -177,9 +177,9 @@ func (f facts) Reserve(_ context.Context, pod *corev1.Pod) error {
 		switch {
 		case f.injector.Events == nil:
 		case o.skipped:
-			f.injector.Events.Record(o.set, notes.Warning(ReasonSkipped, actionInject, "pod %s/%s: %s", pod.Namespace, name, o))
+			f.injector.Events.Record(o.set, notes.Warning(reasonSkipped, actionInject, "pod %s/%s: %s", pod.Namespace, name, o))
 		case len(o.faults) > 0:
-			f.injector.Events.Record(o.set, notes.Warning(ReasonIncomplete, actionInject, "pod %s/%s: %s", pod.Namespace, name, o))
+			f.injector.Events.Record(o.set, notes.Warning(reasonIncomplete, actionInject, "pod %s/%s: %s", pod.Namespace, name, o))
 		}
 	}
 	return nil

@@ -366,10 +366,10 @@ func (o *observed) conditionWrite(pod *corev1.Pod, now time.Time) *write {
 		return nil
 	}
 	entries[o.set.Name] = can
-	status, reason := corev1.ConditionTrue, ReasonAllUpgradable
+	status, reason := corev1.ConditionTrue, reasonAllUpgradable
 	for _, one := range entries {
 		if !one {
-			status, reason = corev1.ConditionFalse, ReasonImmutable
+			status, reason = corev1.ConditionFalse, reasonImmutable
 		}
 	}
 	b := podpatch.New(pod)

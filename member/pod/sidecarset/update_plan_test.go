@@ -107,7 +107,7 @@ func TestAnUpdateOfOneContainer(t *testing.T) {
 	require.Equal(t, [2]int32{1, 1}, [2]int32{p.updated, p.ready})
 	require.Len(t, p.updates.markUpgradable, 1, "tools wait for the condition")
 	c := p.updates.markUpgradable[0].body.Status.Conditions[0]
-	require.Equal(t, [2]any{corev1.ConditionTrue, ReasonAllUpgradable}, [2]any{c.Status, *c.Reason})
+	require.Equal(t, [2]any{corev1.ConditionTrue, reasonAllUpgradable}, [2]any{c.Status, *c.Reason})
 	require.JSONEq(t, `{"log":true}`, *c.Message)
 	next.Status.Conditions = append(next.Status.Conditions, corev1.PodCondition{Type: keys.SidecarSetUpgradable, Status: corev1.ConditionTrue, Message: *c.Message})
 	require.Empty(t, plan(o, noon).updates.markUpgradable)
@@ -381,7 +381,7 @@ func TestTheConditionOfPodsThatNeedMoreThanAnImage(t *testing.T) {
 	require.Len(t, p.updates.markNotUpgradable, 1)
 	c := p.updates.markNotUpgradable[0].body.Status.Conditions[0]
 	require.Equal(t, corev1.ConditionFalse, c.Status)
-	require.Equal(t, ReasonImmutable, *c.Reason)
+	require.Equal(t, reasonImmutable, *c.Reason)
 	require.JSONEq(t, `{"log":false}`, *c.Message)
 	reported, events := status(o, p, applied{revised: true, notUpgradable: []string{"web-0"}}, noon)
 	require.Len(t, events, 1)
@@ -408,7 +408,7 @@ func TestTheConditionOfPodsThatNeedMoreThanAnImage(t *testing.T) {
 	o.set.Status = reported
 	again, _ := status(o, p, applied{revised: true}, noon)
 	require.Equal(t, metav1.ConditionTrue, upgradableCondition(again).Status)
-	require.Equal(t, ReasonAllUpgradable, upgradableCondition(again).Reason)
+	require.Equal(t, reasonAllUpgradable, upgradableCondition(again).Reason)
 	o.set.Spec.UpdateStrategy.Type = appsv1beta1.SidecarSetNotUpdate
 	notUpdated, _ := status(o, plan(o, noon), applied{revised: true}, noon)
 	require.Nil(t, upgradableCondition(notUpdated), "no condition with NotUpdate")
@@ -416,7 +416,7 @@ func TestTheConditionOfPodsThatNeedMoreThanAnImage(t *testing.T) {
 	require.Len(t, p.updates.markUpgradable, 1)
 	c = p.updates.markUpgradable[0].body.Status.Conditions[0]
 	require.Equal(t, corev1.ConditionTrue, c.Status)
-	require.Equal(t, ReasonAllUpgradable, *c.Reason)
+	require.Equal(t, reasonAllUpgradable, *c.Reason)
 	setCondition(`{"log":false,"other":false}`, corev1.ConditionFalse)
 	c = plan(o, noon).updates.markUpgradable[0].body.Status.Conditions[0]
 	require.Equal(t, corev1.ConditionFalse, c.Status, "another SidecarSet still prevents in-place updates")
@@ -515,7 +515,7 @@ func TestPodsThatNeedMoreThanAnImageAreRecreatedByTheirWorkloads(t *testing.T) {
 			c := report.GetCondition(reported.Conditions, appsv1beta1.SidecarSetUpgradable)
 			require.Equal(t, len(tc.waiting) > 0, c != nil && c.Status == metav1.ConditionFalse)
 			if len(recreated) > 0 {
-				require.Equal(t, ReasonRecreating, events[len(events)-1].Reason)
+				require.Equal(t, reasonRecreating, events[len(events)-1].Reason)
 			}
 		})
 	}

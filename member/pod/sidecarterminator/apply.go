@@ -43,7 +43,7 @@ func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned, now 
 		return fmt.Errorf("end the sidecars of pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	measure.Count(step, reasonEnded, 1)
-	r.Events.Record(pod, event.Normal(EventEnded, action, "%s", p.why))
+	r.Events.Record(pod, event.Normal(eventEnded, action, "%s", p.why))
 	return nil
 }
 

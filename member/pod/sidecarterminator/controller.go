@@ -29,8 +29,8 @@ import (
 // Feature is the name in events, logs and metrics.
 const Feature = "SidecarTerminator"
 
-// EventEnded is the reason of the event on a pod whose sidecars are ended. Source: OpenKruise.
-const EventEnded = "SidecarTerminator"
+// eventEnded is the reason of the event on a pod whose sidecars are ended. Source: OpenKruise.
+const eventEnded = "SidecarTerminator"
 
 const (
 	// condition is set on a pod that the controller has marked as ended. Source: OpenKruise.
@@ -49,9 +49,9 @@ type Reconciler struct {
 	Events event.Recorder
 }
 
-// Setup adds the controller to mgr. Workers is how many pods are reconciled at once; 0 means 3.
-func Setup(mgr ctrl.Manager, workers int, c clock.PassiveClock) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds the controller to mgr. Workers is how many pods are reconciled at once; 0 means 3.
+func setUp(mgr ctrl.Manager, workers int, c clock.PassiveClock) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", Feature, err)
 	}
 	r := &Reconciler{Client: mgr.GetClient(), Clock: c, Events: event.New(mgr.GetEventRecorder(control.Name(Feature)))}

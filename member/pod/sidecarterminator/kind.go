@@ -19,7 +19,7 @@ func Registration() setup.Kind {
 			if !o.Gates.Enabled(feature.SidecarTerminator) {
 				return nil
 			}
-			return Setup(mgr, o.Workers[name], o.Clock)
+			return setUp(mgr, o.Workers[name], o.Clock)
 		},
 	}
 }

@@ -45,26 +45,26 @@ import (
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=configmaps,resourceNames=kruise-configuration,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Options tune the controller.
-type Options struct {
+// options tune the controller.
+type options struct {
 	control.Options
 
 	// Namespace is the manager's own namespace, which has the ConfigMap that lists further kinds.
 	Namespace string
 	// Opening reports whether pods in a namespace are sent to the pod webhook. Required.
 	Opening podwebhook.Opening
-	// Versions are the kinds whose pods are counted by version.
-	Versions Versions
+	// versions are the kinds whose pods are counted by version.
+	Versions versions
 }
 
 // Reconciler reconciles WorkloadSpreads.
 type Reconciler struct {
 	*control.Controller
 
-	// Namespace, Opening and Versions are as in Options.
+	// Namespace, Opening and Versions are as in options.
 	Namespace string
 	Opening   podwebhook.Opening
-	Versions  Versions
+	Versions  versions
 	// Watched reports whether the cache has a kind from the whitelist. Nil means that it has all of them.
 	Watched func(schema.GroupVersionKind) bool
 
@@ -79,9 +79,9 @@ type known struct {
 	unseen map[string]time.Time
 }
 
-// Setup adds the controller to mgr.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds the controller to mgr.
+func setUp(ctx context.Context, mgr ctrl.Manager, o options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	i := mgr.GetFieldIndexer()

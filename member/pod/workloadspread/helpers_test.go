@@ -1,6 +1,7 @@
 package workloadspread
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -57,8 +58,10 @@ func store(tb testing.TB, objects ...client.Object) client.WithWatch {
 // openTo is a podwebhook.Opening that sends the pods of all namespaces except these, which map to the reason.
 type openTo map[string]string
 
-func (o openTo) Sent(namespace string) (bool, string) { return o[namespace] == "", o[namespace] }
-func (o openTo) Changes() <-chan event.GenericEvent   { return nil }
+func (o openTo) Sent(_ context.Context, namespace string) (bool, string) {
+	return o[namespace] == "", o[namespace]
+}
+func (o openTo) Changes() <-chan event.GenericEvent { return nil }
 
 // subset starts a subset for that many pods in a zone. unlimited means any number.
 func subset(name string, most any, change ...func(*appsv1beta1.WorkloadSpreadSubset)) appsv1beta1.WorkloadSpreadSubset {
@@ -189,7 +192,7 @@ func line(name string, replicas, missing int32, creating ...string) appsv1beta1.
 // closed marks subset a as unschedulable since a time.
 func closed(ws *appsv1beta1.WorkloadSpread, since time.Time) *appsv1beta1.WorkloadSpread {
 	ws.Status.SubsetStatuses = append(ws.Status.SubsetStatuses, appsv1beta1.WorkloadSpreadSubsetStatus{Name: "a", Conditions: []metav1.Condition{{
-		Type: appsv1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionFalse, Reason: ReasonUnschedulable, LastTransitionTime: metav1.NewTime(since),
+		Type: appsv1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionFalse, Reason: reasonUnschedulable, LastTransitionTime: metav1.NewTime(since),
 	}}})
 	return ws
 }

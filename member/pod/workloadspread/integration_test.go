@@ -74,7 +74,7 @@ func TestInCluster(t *testing.T) {
 	require.NoError(t, err)
 	lossy := &replicas{}
 	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
-		versions := Versions{"deployment", "replicaset"}
+		versions := versions{"deployment", "replicaset"}
 		one, two := newSpreader(own, versions, true, clock.RealClock{}), newSpreader(own, versions, true, clock.RealClock{})
 		entries := &admission.Entries{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: "mutate-workloadspread-" + site, Steps: []podwebhook.Step{one.step()}, Exempt: []string{own},
@@ -85,7 +85,7 @@ func TestInCluster(t *testing.T) {
 		two.setClients(second.GetClient(), second.GetAPIReader())
 		require.NoError(t, two.left.follow(t.Context(), second.GetCache()))
 		require.NoError(t, mgr.Add(second))
-		require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}, Namespace: own, Opening: entries, Versions: versions}))
+		require.NoError(t, setUp(t.Context(), mgr, options{Options: control.Options{Clock: clock.RealClock{}}, Namespace: own, Opening: entries, Versions: versions}))
 		for _, w := range []struct {
 			cache client.Reader
 			step  *spreader
@@ -272,7 +272,7 @@ func (g *fixture) spreadLater(t *testing.T, ws *appsv1beta1.WorkloadSpread) {
 	ws.UID, ws.Generation, ws.Namespace, ws.Name, ws.Spec.TargetRef.Name = "", 0, g.Namespace, testenv.Name, testenv.Name
 	require.NoError(t, g.Create(t.Context(), ws))
 	g.Await(t, func(ws *appsv1beta1.WorkloadSpread) bool {
-		return len(ws.Status.Conditions) > 0 && ws.Status.Conditions[0].Reason == ReasonTargetGone
+		return len(ws.Status.Conditions) > 0 && ws.Status.Conditions[0].Reason == reasonTargetGone
 	})
 	var config admissionv1.MutatingWebhookConfiguration
 	require.Eventually(t, func() bool {
@@ -307,8 +307,8 @@ func testReschedule(t *testing.T, g *fixture) {
 	g.deployment(t, 4, "app:1")
 	g.awaitPods(t, map[string]int{"b": 4})
 	ws := g.Object(t)
-	require.Equal(t, ReasonUnschedulable, ws.Status.SubsetStatuses[0].Conditions[0].Reason)
-	require.Equal(t, ReasonSufficient, ws.Status.SubsetStatuses[1].Conditions[0].Reason)
+	require.Equal(t, reasonUnschedulable, ws.Status.SubsetStatuses[0].Conditions[0].Reason)
+	require.Equal(t, reasonSufficient, ws.Status.SubsetStatuses[1].Conditions[0].Reason)
 }
 
 func testPriority(t *testing.T, g *fixture) {

@@ -43,7 +43,7 @@ func Registration() setup.Kind {
 			if !o.Gates.Enabled(feature.PodWebhook) || !o.Gates.Enabled(feature.WorkloadSpread) {
 				return nil
 			}
-			return Setup(ctx, mgr, Options{
+			return setUp(ctx, mgr, options{
 				Options: o.Control(name), Namespace: o.Namespace,
 				Opening: o.Opening, Versions: versions,
 			})

@@ -79,7 +79,7 @@ func TestANewPodDoesNotWaitForAllThatLeave(t *testing.T) {
 				s.left.notify()
 			})
 		}
-		time.Sleep(time.Millisecond)
+		clock.RealClock{}.Sleep(time.Millisecond)
 		pod := newPodOf(ours, "CloneSet", "web", "set")
 		began := s.clock.Now()
 		f, err := s.observe(t.Context(), c, pod)
@@ -87,7 +87,7 @@ func TestANewPodDoesNotWaitForAllThatLeave(t *testing.T) {
 		require.NoError(t, f.(podwebhook.Reserver).Reserve(t.Context(), pod))
 		require.Equal(t, "web assigns it to subset b", f.Change(pod))
 		require.Equal(t, patience, s.clock.Since(began))
-		time.Sleep(30 * patience)
+		clock.RealClock{}.Sleep(30 * patience)
 	})
 }
 

@@ -23,8 +23,8 @@ const (
 
 var measure = metric.NewPlanning("workloadspread", kind)
 
-// Register adds the metrics of this package and of package expect to r.
-func Register(r prometheus.Registerer) error {
+// register adds the metrics of this package and of package expect to r.
+func register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }
 
@@ -40,6 +40,6 @@ func count(p planned) {
 			measure.Count(stepPrice, reasonSubset, 1)
 		}
 	}
-	measure.Count(stepDelete, ReasonUnschedulable, len(p.deletes))
+	measure.Count(stepDelete, reasonUnschedulable, len(p.deletes))
 	measure.Count(stepFree, reasonUnseen, len(p.lost))
 }

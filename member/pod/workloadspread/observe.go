@@ -33,7 +33,7 @@ import (
 type observed struct {
 	ws *appsv1beta1.WorkloadSpread
 	// versions holds the kinds whose pods are counted by version.
-	versions Versions
+	versions versions
 
 	// listed holds the whitelisted kinds. fault is why the whitelist can't be read.
 	listed []scaletarget.Listed
@@ -201,7 +201,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 		o.elder = all[0]
 		return nil
 	}
-	o.sent, o.notSent = r.Opening.Sent(o.ws.Namespace)
+	o.sent, o.notSent = r.Opening.Sent(ctx, o.ws.Namespace)
 	if !builtIn(ref.Kind.GroupKind()) && !r.watches(ref.Kind) { // The start of the watch triggers a reconcile.
 		from = r.Live
 	}

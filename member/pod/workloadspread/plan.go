@@ -76,19 +76,19 @@ func whyInactive(o observed) *fault {
 	ref := scaletarget.SpreadTarget(o.ws)
 	switch {
 	case !builtIn(ref.Kind.GroupKind()) && o.fault != nil:
-		return &fault{ReasonNotAllowed, o.fault.Error()}
+		return &fault{reasonNotAllowed, o.fault.Error()}
 	case !allowed(ref.Kind.GroupKind(), o.listed):
-		return &fault{ReasonNotAllowed, notListed(ref)}
+		return &fault{reasonNotAllowed, notListed(ref)}
 	case o.elder != nil:
-		return &fault{ReasonTargetTaken, fmt.Sprintf("%s is already the target of %s: delete one of the two", ref, o.elder.Name)}
+		return &fault{reasonTargetTaken, fmt.Sprintf("%s is already the target of %s: delete one of the two", ref, o.elder.Name)}
 	case o.denied != nil:
-		return &fault{ReasonTargetDenied, fmt.Sprintf("%v: add its resource to customWorkloads of the chart", o.denied)}
+		return &fault{reasonTargetDenied, fmt.Sprintf("%v: add its resource to customWorkloads of the chart", o.denied)}
 	case o.target == nil:
-		return &fault{ReasonTargetGone, fmt.Sprintf("%s does not exist", ref)}
+		return &fault{reasonTargetGone, fmt.Sprintf("%s does not exist", ref)}
 	case o.unknown != "":
-		return &fault{ReasonReplicasUnknown, o.unknown}
+		return &fault{reasonReplicasUnknown, o.unknown}
 	case !o.sent:
-		return &fault{ReasonNotSent, o.notSent}
+		return &fault{reasonNotSent, o.notSent}
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 				o := observedFor(ledger(two(), versionIgnored, line("a", 0, 0, "id-x", "id-y"), line("b", 0, unlimited)))
 				o.lost = map[string]bool{"id-x": true}
 				return o
-			}(), now: noon.Add(creationTimeout), lines: []string{"versionIgnored a 0+1 [id-y]", "versionIgnored b 0+-1"}, events: []string{ReasonCreatePodFailed}, recheck: time.Millisecond,
+			}(), now: noon.Add(creationTimeout), lines: []string{"versionIgnored a 0+1 [id-y]", "versionIgnored b 0+-1"}, events: []string{reasonCreatePodFailed}, recheck: time.Millisecond,
 		},
 		{
 			name: "ended and terminating pods take no place", o: observedFor(two(), stored("1", "a", ends), stored("2", "a", leaves), stored("3", "a", cost("200"))),
@@ -107,7 +107,7 @@ func TestPlan(t *testing.T) {
 		{
 			name: "an old version gives up the first subset first", o: func() observed {
 				o := observedFor(spreading("apps/v1", "Deployment", subset("a", 1), subset("b", unlimited)), stored("1", "a", version("old")), stored("2", "b", version("old")), stored("3", "a", version("new")), stored("4", "a", version("old")))
-				o.versions, o.newest, o.target = Versions{"deployment"}, "new", deploymentOf()
+				o.versions, o.newest, o.target = versions{"deployment"}, "new", deploymentOf()
 				return o
 			}(), lines: []string{"new a 1+0", "new b 0+-1", "old a 2+0", "old b 1+-1"}, patches: []string{"1: 100", "2: 200", "3: 200", "4: -200"},
 		},
@@ -148,7 +148,7 @@ func TestPlan(t *testing.T) {
 			lines: []string{"versionIgnored a 0+1 PodUnschedulable since 11:59:00", "versionIgnored b 0+1 Sufficient since 12:00:00", "versionIgnored c 0+-1 Sufficient since 12:00:00"},
 		},
 		{
-			name: "a closed subset opens again", o: observedFor(closed(three(), noon.Add(-recovery))), events: []string{ReasonRecovered},
+			name: "a closed subset opens again", o: observedFor(closed(three(), noon.Add(-recovery))), events: []string{reasonRecovered},
 			lines: []string{"versionIgnored a 0+1 Sufficient since 12:00:00", "versionIgnored b 0+1 Sufficient since 12:00:00", "versionIgnored c 0+-1 Sufficient since 12:00:00"},
 		},
 		{
@@ -161,14 +161,14 @@ func TestPlan(t *testing.T) {
 				o := observedFor(ledger(two(), versionIgnored, line("a", 1, 1, "id-x")))
 				o.sent, o.notSent = false, "exempt"
 				return o
-			}(), inactive: ReasonNotSent, lines: []string{"versionIgnored a 1+1 [id-x]"}, events: []string{ReasonNotSent},
+			}(), inactive: reasonNotSent, lines: []string{"versionIgnored a 1+1 [id-x]"}, events: []string{reasonNotSent},
 		},
-		{name: "the workload is gone", o: observed{ws: two()}, inactive: ReasonTargetGone},
-		{name: "another WorkloadSpread has the target", o: observed{ws: two(), elder: three()}, inactive: ReasonTargetTaken, events: []string{ReasonTargetTaken}},
-		{name: "the target may not be read", o: observed{ws: two(), denied: errors.New("forbidden")}, inactive: ReasonTargetDenied, events: []string{ReasonTargetDenied}},
-		{name: "a kind that is not listed", o: observed{ws: spreading("a/v1", "B")}, inactive: ReasonNotAllowed, events: []string{ReasonNotAllowed}},
-		{name: "a whitelist that can't be read", o: observed{ws: spreading("a/v1", "B"), fault: errors.New("no JSON")}, inactive: ReasonNotAllowed, events: []string{ReasonNotAllowed}},
-		{name: "unknown replicas", o: observed{ws: two(), target: cloneSetOf(1), unknown: "no scale"}, inactive: ReasonReplicasUnknown, events: []string{ReasonReplicasUnknown}},
+		{name: "the workload is gone", o: observed{ws: two()}, inactive: reasonTargetGone},
+		{name: "another WorkloadSpread has the target", o: observed{ws: two(), elder: three()}, inactive: reasonTargetTaken, events: []string{reasonTargetTaken}},
+		{name: "the target may not be read", o: observed{ws: two(), denied: errors.New("forbidden")}, inactive: reasonTargetDenied, events: []string{reasonTargetDenied}},
+		{name: "a kind that is not listed", o: observed{ws: spreading("a/v1", "B")}, inactive: reasonNotAllowed, events: []string{reasonNotAllowed}},
+		{name: "a whitelist that can't be read", o: observed{ws: spreading("a/v1", "B"), fault: errors.New("no JSON")}, inactive: reasonNotAllowed, events: []string{reasonNotAllowed}},
+		{name: "unknown replicas", o: observed{ws: two(), target: cloneSetOf(1), unknown: "no scale"}, inactive: reasonReplicasUnknown, events: []string{reasonReplicasUnknown}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -344,7 +344,7 @@ func TestReconcile(t *testing.T) {
 		}, two(), cloneSetOf(3), stored("1", "a"))
 		_, _, err := c.reconcile(t)
 		require.ErrorContains(t, err, "boom")
-		require.Contains(t, fmt.Sprint(c.events), ReasonPatchFailed)
+		require.Contains(t, fmt.Sprint(c.events), reasonPatchFailed)
 	})
 	t.Run("a place is given back when the apiserver has no such pod", func(t *testing.T) {
 		t.Parallel()
@@ -357,7 +357,7 @@ func TestReconcile(t *testing.T) {
 		_, ws, err = c.reconcile(t)
 		require.NoError(t, err)
 		require.Equal(t, []string{"versionIgnored a 0+2", "versionIgnored b 0+-1"}, lines(ws.Status))
-		require.Contains(t, fmt.Sprint(c.events), ReasonCreatePodFailed)
+		require.Contains(t, fmt.Sprint(c.events), reasonCreatePodFailed)
 	})
 	t.Run("the clock of the webhook's replica may be wrong", func(t *testing.T) {
 		t.Parallel()
@@ -430,16 +430,16 @@ func TestReconcile(t *testing.T) {
 		c := clusterOf(t, interceptor.Funcs{}, elder, younger, cloneSetOf(3))
 		_, ws, err := c.reconcile(t)
 		require.NoError(t, err)
-		require.Equal(t, ReasonTargetTaken, ws.Status.Conditions[0].Reason)
+		require.Equal(t, reasonTargetTaken, ws.Status.Conditions[0].Reason)
 		require.NoError(t, c.Delete(t.Context(), elder))
 		require.Equal(t, []ctrl.Request{{NamespacedName: key}}, c.r.forTarget(t.Context(), elder))
 		_, ws, err = c.reconcile(t)
 		require.NoError(t, err)
-		require.Equal(t, ReasonSpreading, ws.Status.Conditions[0].Reason)
+		require.Equal(t, reasonSpreading, ws.Status.Conditions[0].Reason)
 	})
 	t.Run("pods of a Deployment through ReplicaSets", func(t *testing.T) {
 		t.Parallel()
-		pod := podOfSet("new")
+		pod := podOfSet()
 		pod.Name, pod.UID = "1", "1"
 		pod.Annotations = map[string]string{keys.MatchedWorkloadSpread: matched{Name: "web", Subset: "a"}.String()}
 		c := clusterOf(t, interceptor.Funcs{}, spreading("apps/v1", "Deployment", subset("a", 2), subset("b", unlimited)), deploymentOf(), setOf("7", "new"), pod)
@@ -449,7 +449,7 @@ func TestReconcile(t *testing.T) {
 	})
 	t.Run("a Deployment's WorkloadSpread leaves the pods of a ReplicaSet to the ReplicaSet's own", func(t *testing.T) {
 		t.Parallel()
-		pod := podOfSet("new")
+		pod := podOfSet()
 		pod.Name, pod.UID = "1", "1"
 		onNode("node-a")(pod)
 		pod.Annotations = map[string]string{keys.MatchedWorkloadSpread: matched{Name: "of-set", Subset: "a"}.String(), keys.PodDeletionCost: "100"}
@@ -550,6 +550,6 @@ func reconciler(c client.Client, live client.Reader, clk interface {
 }, events *testkit.Events,
 ) *Reconciler {
 	return &Reconciler{
-		Controller: controltest.New(c, live, clk, events), Namespace: "flotilla-system", Opening: openTo{}, Versions: Versions{"deployment", "replicaset"},
+		Controller: controltest.New(c, live, clk, events), Namespace: "flotilla-system", Opening: openTo{}, Versions: versions{"deployment", "replicaset"},
 	}
 }

@@ -17,13 +17,13 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.WorkloadSpreadSta
 	s := *o.ws.Status.DeepCopy()
 	var events []event.Event
 	c := metav1.Condition{
-		Type: appsv1beta1.WorkloadSpreadActive, Status: metav1.ConditionTrue, Reason: ReasonSpreading,
+		Type: appsv1beta1.WorkloadSpreadActive, Status: metav1.ConditionTrue, Reason: reasonSpreading,
 		Message: "new pods are assigned to subsets", ObservedGeneration: o.ws.Generation,
 	}
 	if p.inactive != nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.inactive.reason, p.inactive.message
 		previous := report.GetCondition(o.ws.Status.Conditions, c.Type)
-		if p.inactive.reason != ReasonTargetGone && (previous == nil || previous.Reason != c.Reason) {
+		if p.inactive.reason != reasonTargetGone && (previous == nil || previous.Reason != c.Reason) {
 			events = append(events, event.Warning(c.Reason, actionCount, "%s", c.Message))
 		}
 	}
@@ -55,11 +55,11 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.WorkloadSpreadSta
 	}
 	s.SubsetStatuses = total
 	if len(p.lost) > 0 {
-		events = append(events, event.Warning(ReasonCreatePodFailed, actionCount,
+		events = append(events, event.Warning(reasonCreatePodFailed, actionCount,
 			"%d pod(s) were admitted but not created within %s, and their places are free again: %s", len(p.lost), creationTimeout, event.Names(p.lost)))
 	}
 	for _, name := range p.recovered {
-		events = append(events, event.Normal(ReasonRecovered, actionSchedule, "subset %s gets new pods again after %s", name, recovery))
+		events = append(events, event.Normal(reasonRecovered, actionSchedule, "subset %s gets new pods again after %s", name, recovery))
 	}
 	return s, events
 }
@@ -71,7 +71,7 @@ func readiness(p planned) report.Readiness {
 		return report.Ready("new pods are assigned to subsets")
 	}
 	switch p.inactive.reason {
-	case ReasonNotAllowed, ReasonTargetTaken, ReasonTargetDenied:
+	case reasonNotAllowed, reasonTargetTaken, reasonTargetDenied:
 		return report.Stalled(report.Failure{Reason: p.inactive.reason, Message: p.inactive.message})
 	}
 	return report.Reconciling(p.inactive.reason, p.inactive.message)
@@ -104,11 +104,11 @@ func (p *planned) conditions(o observed, i int, now time.Time) []metav1.Conditio
 		return nil
 	}
 	c := metav1.Condition{
-		Type: appsv1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionTrue, Reason: ReasonSufficient,
+		Type: appsv1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionTrue, Reason: reasonSufficient,
 		Message: "new pods are sent here", ObservedGeneration: o.ws.Generation,
 	}
 	if since, closed := p.unschedulable[i]; closed {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonUnschedulable, "a pod could not be scheduled: new ones go to the next subset"
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonUnschedulable, "a pod could not be scheduled: new ones go to the next subset"
 		now = since
 	}
 	var previous []metav1.Condition
@@ -161,11 +161,11 @@ func roomOf(s *appsv1beta1.WorkloadSpreadStatus) *appsv1beta1.WorkloadSpreadStat
 func doneEvents(a applied) []event.Event {
 	var out []event.Event
 	if len(a.deleted) > 0 {
-		out = append(out, event.Normal(ReasonUnschedulable, actionSchedule,
+		out = append(out, event.Normal(reasonUnschedulable, actionSchedule,
 			"deleted %d pod(s) that could not be scheduled, so that they are created in the next subset: %s", len(a.deleted), event.Names(a.deleted)))
 	}
 	if len(a.failed) > 0 {
-		out = append(out, event.Warning(ReasonPatchFailed, actionPatch, "could not patch %d pod(s): %s: %v", len(a.failed), event.Names(a.failed), a.err))
+		out = append(out, event.Warning(reasonPatchFailed, actionPatch, "could not patch %d pod(s): %s: %v", len(a.failed), event.Names(a.failed), a.err))
 	}
 	return out
 }

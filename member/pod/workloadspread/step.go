@@ -30,7 +30,7 @@ const Feature = "WorkloadSpread"
 type spreader struct {
 	// namespace is the manager's own namespace, which holds the whitelist.
 	namespace string
-	versions  Versions
+	versions  versions
 	// startOrdinal is the feature gate for StatefulSets of apps.kruise.io.
 	startOrdinal bool
 	clock        clock.WithTicker
@@ -43,7 +43,7 @@ type spreader struct {
 	left    *departures
 }
 
-func newSpreader(namespace string, versions Versions, startOrdinal bool, c clock.WithTicker) *spreader {
+func newSpreader(namespace string, versions versions, startOrdinal bool, c clock.WithTicker) *spreader {
 	return &spreader{namespace: namespace, versions: versions, startOrdinal: startOrdinal, clock: c, left: newDepartures(c)}
 }
 

@@ -58,7 +58,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 	}
 	set := cloneSetOf(3)
 	set.Status.UpdateRevision = "spread-9c669ddcd"
-	o := observed{ws: ws, versions: Versions{"deployment", "replicaset"}, target: set, sent: true, pods: pods, newest: newestVersion(set, nil)}
+	o := observed{ws: ws, versions: versions{"deployment", "replicaset"}, target: set, sent: true, pods: pods, newest: newestVersion(set, nil)}
 	p := plan(o, noon)
 	require.Nil(t, p.inactive)
 	require.Empty(t, p.patches)

@@ -51,11 +51,11 @@ func selects(ws *appsv1beta1.WorkloadSpread, pod metav1.Object) bool {
 // versionIgnored is the version of all pods that are not counted by version.
 const versionIgnored = "versionIgnored"
 
-// Versions lists the kinds of targets whose pods are counted by version, in lower case. "*" means all kinds.
-type Versions []string
+// versions lists the kinds of targets whose pods are counted by version, in lower case. "*" means all kinds.
+type versions []string
 
 // versionOf returns the version of a target's pod.
-func (v Versions) versionOf(kind schema.GroupKind, pod *corev1.Pod) string {
+func (v versions) versionOf(kind schema.GroupKind, pod *corev1.Pod) string {
 	if !v.has(kind) {
 		return versionIgnored
 	}
@@ -68,7 +68,7 @@ func (v Versions) versionOf(kind schema.GroupKind, pod *corev1.Pod) string {
 	return versionIgnored
 }
 
-func (v Versions) has(kind schema.GroupKind) bool {
+func (v versions) has(kind schema.GroupKind) bool {
 	return slices.ContainsFunc(v, func(name string) bool { return name == "*" || strings.EqualFold(name, kind.Kind) })
 }
 

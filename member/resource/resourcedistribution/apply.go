@@ -314,5 +314,5 @@ func reasonOf(err error) string {
 	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
 		return string(reason)
 	}
-	return ReasonError
+	return reasonError
 }

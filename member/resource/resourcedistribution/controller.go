@@ -29,8 +29,8 @@ import (
 // resourceIndex is the index of ResourceDistributions by kind and name of their resource.
 const resourceIndex = "resource"
 
-// Options tune the controller.
-type Options struct {
+// options tune the controller.
+type options struct {
 	control.Options
 
 	// Secrets are the names of the Secrets that the manager has rights for.
@@ -47,9 +47,9 @@ type Reconciler struct {
 	Secrets []string
 }
 
-// Setup adds the controller to mgr. Its watches end with ctx.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds the controller to mgr. Its watches end with ctx.
+func setUp(ctx context.Context, mgr ctrl.Manager, o options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {

@@ -50,7 +50,7 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}, Secrets: []string{listedSecret}}))
+		require.NoError(t, setUp(t.Context(), mgr, options{Options: control.Options{Clock: clock.RealClock{}}, Secrets: []string{listedSecret}}))
 		// The Env has a mutating webhook for each kind; this kind has none.
 		require.NoError(t, admit.Handle(mgr, admit.MutatePath(gvk()), webhook.HandlerFunc(
 			func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed("") })))
@@ -239,7 +239,7 @@ func followsASource(t *testing.T, f *fixture) {
 	t.Helper()
 	rd := f.referring(kindConfigMap, f.one)
 	f.create(t, rd)
-	f.await(t, sourceIs(metav1.ConditionTrue, ReasonSourceNotFound))
+	f.await(t, sourceIs(metav1.ConditionTrue, reasonSourceNotFound))
 	source := func(value string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: f.two, Name: f.one, Labels: map[string]string{"app": "x"}},
@@ -259,17 +259,17 @@ func followsASource(t *testing.T, f *fixture) {
 	f.await(t, counts(1, 1))
 
 	require.NoError(t, f.Delete(t.Context(), first))
-	f.await(t, sourceIs(metav1.ConditionTrue, ReasonSourceNotFound))
+	f.await(t, sourceIs(metav1.ConditionTrue, reasonSourceNotFound))
 	require.Equal(t, c.UID, f.awaitConfigMap(t, f.one, map[string]string{"b": "1"}).UID, "a copy stays without its source")
 	for _, value := range []string{"2", "3"} { // The first one is immutable, and is replaced.
 		require.NoError(t, f.Create(t.Context(), source(value)))
 		f.awaitConfigMap(t, f.one, source(value).Data)
 		rd = f.await(t, counts(1, 1))
-		require.True(t, sourceIs(metav1.ConditionFalse, ReasonSucceeded)(rd))
+		require.True(t, sourceIs(metav1.ConditionFalse, reasonSucceeded)(rd))
 		require.Equal(t, source(value).Labels, f.awaitConfigMap(t, f.two, source(value).Data).Labels, "the source is not written")
 		require.Empty(t, f.awaitConfigMap(t, f.two, source(value).Data).OwnerReferences)
 		require.NoError(t, f.Delete(t.Context(), source(value)))
-		f.await(t, sourceIs(metav1.ConditionTrue, ReasonSourceNotFound))
+		f.await(t, sourceIs(metav1.ConditionTrue, reasonSourceNotFound))
 	}
 
 	// A copy that is no longer wanted is deleted even without a source.
@@ -450,7 +450,7 @@ func TestAThousandNamespaces(t *testing.T) {
 		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
 	})
 	require.NoError(t, err)
-	require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}}))
+	require.NoError(t, setUp(t.Context(), mgr, options{Options: control.Options{Clock: clock.RealClock{}}}))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

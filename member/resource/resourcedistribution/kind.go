@@ -38,7 +38,7 @@ func Registration() setup.Kind {
 			if !o.Gates.Enabled(feature.ResourceDistribution) {
 				return nil
 			}
-			return Setup(ctx, mgr, Options{
+			return setUp(ctx, mgr, options{
 				Options: o.Control(name),
 				Secrets: secrets,
 			})

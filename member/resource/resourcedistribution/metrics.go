@@ -20,13 +20,13 @@ const (
 	reasonNoTarget  = "NoTarget"
 	reasonDeletion  = "Deletion"
 	reasonWatch     = "Watch"
-	reasonNamespace = ReasonNamespaceNotFound
+	reasonNamespace = reasonNamespaceNotFound
 )
 
 var measure = metric.NewPlanning("resourcedistribution", kind)
 
-// Register adds the metrics of this package and of package expect to r.
-func Register(r prometheus.Registerer) error {
+// register adds the metrics of this package and of package expect to r.
+func register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }
 
@@ -36,7 +36,7 @@ func count(p planned) {
 	measure.Count(stepUpdate, reasonChanged, len(p.update))
 	measure.Count(stepDelete, reasonNoTarget, len(p.remove))
 	for reason, waits := range map[string]bool{
-		ReasonConflict: len(p.taken) > 0, reasonNamespace: len(p.missing) > 0, reasonDeletion: len(p.waiting) > 0,
+		reasonConflict: len(p.taken) > 0, reasonNamespace: len(p.missing) > 0, reasonDeletion: len(p.waiting) > 0,
 	} {
 		if waits {
 			measure.Wait(reason)

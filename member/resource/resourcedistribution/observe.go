@@ -61,9 +61,9 @@ func (r *Reconciler) readChildren(ctx context.Context, from client.Reader, live 
 	}
 	var err error
 	if o.resource, err = resourceOf(&o.rd.Spec); err != nil {
-		o.blocked = &failure{appsv1beta1.ResourceDistributionCreateResourceFailed, ReasonInvalid, err.Error()}
+		o.blocked = &failure{appsv1beta1.ResourceDistributionCreateResourceFailed, reasonInvalid, err.Error()}
 	} else if o.resource.kind == kindSecret && !slices.Contains(r.Secrets, o.resource.name) {
-		o.blocked = &failure{appsv1beta1.ResourceDistributionCreateResourceFailed, ReasonNotAllowed, notAllowed(o.resource.name)}
+		o.blocked = &failure{appsv1beta1.ResourceDistributionCreateResourceFailed, reasonNotAllowed, notAllowed(o.resource.name)}
 	}
 	var list corev1.NamespaceList
 	if err := from.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -101,13 +101,13 @@ func (o *observed) useSource(s *appsv1beta1.ResourceDistributionSource, h *held)
 	}
 	switch {
 	case h == nil:
-		lack(ReasonSourceNotFound, fmt.Sprintf("%s not found in namespace %s: the copies stay unchanged until it exists",
+		lack(reasonSourceNotFound, fmt.Sprintf("%s not found in namespace %s: the copies stay unchanged until it exists",
 			o.resource.id, s.Namespace))
 	case ours(o.rd, h):
-		lack(ReasonSourceInvalid, fmt.Sprintf("%s in namespace %s is itself a copy: remove its ownerReferences, or choose another source",
+		lack(reasonSourceInvalid, fmt.Sprintf("%s in namespace %s is itself a copy: remove its ownerReferences, or choose another source",
 			o.resource.id, s.Namespace))
 	case h.token:
-		lack(ReasonSourceInvalid, fmt.Sprintf("%s in namespace %s is a ServiceAccount token, which belongs to one namespace: "+
+		lack(reasonSourceInvalid, fmt.Sprintf("%s in namespace %s is a ServiceAccount token, which belongs to one namespace: "+
 			"distribute the objects that use it instead", o.resource.id, s.Namespace))
 	default:
 		o.resource.content = h.mutable()

@@ -197,14 +197,14 @@ func TestPlanOfASource(t *testing.T) {
 			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
 				return []client.Object{wantedCopy(t, rd, "one"), foreign("two"), wantedCopy(t, rd, "three")}
 			},
-			lacking: ReasonSourceNotFound,
+			lacking: reasonSourceNotFound,
 		},
 		{
 			name: "a copy is not its own source, and stays", want: "kept one two",
 			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
 				return []client.Object{wantedCopy(t, rd, "base")}
 			},
-			lacking: ReasonSourceInvalid,
+			lacking: reasonSourceInvalid,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestTheTokenOfAnAccountIsNoSource(t *testing.T) {
 	o := observedOf(t, rd, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: "base"}, Type: corev1.SecretTypeServiceAccountToken,
 	})
-	require.Equal(t, ReasonSourceInvalid, o.lacking.reason)
+	require.Equal(t, reasonSourceInvalid, o.lacking.reason)
 	require.NotContains(t, plan(o).lacking.message, "token=")
 }
 
@@ -306,7 +306,7 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, s, again, "the status is written only when it changes")
 	require.Empty(t, events)
 
-	o.blocked = &failure{appsv1beta1.ResourceDistributionCreateResourceFailed, ReasonNotAllowed, notAllowed("key")}
+	o.blocked = &failure{appsv1beta1.ResourceDistributionCreateResourceFailed, reasonNotAllowed, notAllowed("key")}
 	s, _ = status(o, plan(o), applied{}, noon)
 	c = find(s.Conditions, appsv1beta1.ResourceDistributionCreateResourceFailed)
 	require.Equal(t, []string{"one", "two"}, c.FailedNamespaces)

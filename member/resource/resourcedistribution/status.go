@@ -46,7 +46,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Resour
 	old := &o.rd.Status
 	changed := old.ObservedGeneration != s.ObservedGeneration || old.Succeeded != s.Succeeded || old.Failed > 0
 	if s.Failed == 0 && p.lacking == nil && len(events) == 0 && changed {
-		events = append(events, event.Normal(ReasonDistributed, actionDistribute, "distributed to %d namespace(s): %s", s.Succeeded, o.resource.id))
+		events = append(events, event.Normal(reasonDistributed, actionDistribute, "distributed to %d namespace(s): %s", s.Succeeded, o.resource.id))
 	}
 	return s, events
 }
@@ -80,7 +80,7 @@ func readiness(s *appsv1beta1.ResourceDistributionStatus) report.Readiness {
 
 // condition returns a condition without its time.
 func condition(kind appsv1beta1.ResourceDistributionConditionType, p planned, a applied) appsv1beta1.ResourceDistributionCondition {
-	c := appsv1beta1.ResourceDistributionCondition{Type: kind, Status: metav1.ConditionFalse, Reason: ReasonSucceeded}
+	c := appsv1beta1.ResourceDistributionCondition{Type: kind, Status: metav1.ConditionFalse, Reason: reasonSucceeded}
 	fail := func(reason, message string, namespaces []string) appsv1beta1.ResourceDistributionCondition {
 		c.Status, c.Reason, c.Message, c.FailedNamespaces = metav1.ConditionTrue, reason, report.Truncate(message), namespaces
 		return c
@@ -95,12 +95,12 @@ func condition(kind appsv1beta1.ResourceDistributionConditionType, p planned, a 
 	case appsv1beta1.ResourceDistributionConflictOccurred:
 		all := append(slices.Clone(p.taken), a.namespaces(taken, "")...)
 		if slices.Sort(all); len(all) > 0 {
-			return fail(ReasonConflict, "an object with that kind and name exists that is not a copy: delete or rename it, or exclude the namespace", all)
+			return fail(reasonConflict, "an object with that kind and name exists that is not a copy: delete or rename it, or exclude the namespace", all)
 		}
 	case appsv1beta1.ResourceDistributionNamespaceNotExists:
 		all := append(slices.Clone(p.missing), a.namespaces(noNamespace, "")...)
 		if slices.Sort(all); len(all) > 0 {
-			return fail(ReasonNamespaceNotFound, "the namespace doesn't exist or is being deleted", all)
+			return fail(reasonNamespaceNotFound, "the namespace doesn't exist or is being deleted", all)
 		}
 	default:
 		i := slices.IndexFunc(a.writes, func(w write) bool { return w.kind == kind && w.err != nil })

@@ -38,12 +38,12 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 	for _, c := range p.expired {
 		if err := r.remove(ctx, o, c); err != nil {
 			a.kept = true
-			a.events = append(a.events, event.Warning(ReasonFailedDelete, actionRun, "%v", err))
+			a.events = append(a.events, event.Warning(reasonFailedDelete, actionRun, "%v", err))
 			ctrl.LoggerFrom(ctx).Error(err, "Could not delete a job beyond the history limit", "after", lookAgain)
 			continue
 		}
 		a.removed[c.GetUID()] = true
-		a.events = append(a.events, event.Normal(ReasonSuccessfulDelete, actionRun, "deleted %s: the history limit was exceeded", c.GetName()))
+		a.events = append(a.events, event.Normal(reasonSuccessfulDelete, actionRun, "deleted %s: the history limit was exceeded", c.GetName()))
 	}
 	if p.create.IsZero() {
 		return a
@@ -54,7 +54,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 			continue
 		}
 		a.removed[c.GetUID()] = true
-		a.events = append(a.events, event.Normal(ReasonSuccessfulDelete, actionRun, "deleted active job %s: replaced by %s",
+		a.events = append(a.events, event.Normal(reasonSuccessfulDelete, actionRun, "deleted active job %s: replaced by %s",
 			c.GetName(), nameOf(o.cron, p.create)))
 	}
 	if a.err != nil {
@@ -62,12 +62,12 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 	}
 	job := newChild(o.cron, p.create)
 	if a.err = r.create(ctx, o, p.create, job); a.err != nil {
-		a.events = append(a.events, event.Warning(ReasonFailedCreate, actionRun, "%v", a.err))
+		a.events = append(a.events, event.Warning(reasonFailedCreate, actionRun, "%v", a.err))
 		return a
 	}
 	a.created = job
 	startDelay.Observe(now.Sub(p.create).Seconds())
-	a.events = append(a.events, event.Normal(ReasonSuccessfulCreate, actionRun, "created %s, which was due at %s", job.GetName(),
+	a.events = append(a.events, event.Normal(reasonSuccessfulCreate, actionRun, "created %s, which was due at %s", job.GetName(),
 		formatTime(p.create)))
 	return a
 }

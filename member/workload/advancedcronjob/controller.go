@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 )
 
-// Options tune the controller.
-type Options struct {
+// options tune the controller.
+type options struct {
 	control.Options
 
 	// Local is the time zone of schedules that name none; nil means time.Local.
@@ -43,9 +43,9 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the controller to mgr.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds the controller to mgr.
+func setUp(ctx context.Context, mgr ctrl.Manager, o options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	children := []client.Object{&batchv1.Job{}, &appsv1beta1.BroadcastJob{}, &appsv1beta1.ImageListPullJob{}}

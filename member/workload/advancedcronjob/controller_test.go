@@ -255,7 +255,7 @@ func TestAJobThatCanNotBeDeletedKeepsNoRunFromStarting(t *testing.T) {
 	require.Len(t, s.jobs(), 2)
 	require.True(t, timeOf(at(0, 2, 0)).Equal(s.cron().Status.LastScheduleTime))
 	sent, _ := s.Events.(*testkit.Events)
-	require.Contains(t, sent.Reasons(), ReasonFailedDelete)
+	require.Contains(t, sent.Reasons(), reasonFailedDelete)
 
 	s.remove = nil
 	s.clock.SetTime(at(0, 2, 5))

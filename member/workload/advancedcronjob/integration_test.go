@@ -58,7 +58,7 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{Options: control.Options{Clock: clock.RealClock{}}, Local: time.UTC}))
+		require.NoError(t, setUp(t.Context(), mgr, options{Options: control.Options{Clock: clock.RealClock{}}, Local: time.UTC}))
 		hook := &Webhook{Client: mgr.GetClient(), Local: time.UTC, Templates: Templates{
 			BroadcastJob: func(*appsv1beta1.BroadcastJobSpec, *field.Path) field.ErrorList { return nil },
 			ImageListPullJob: func(s *appsv1beta1.ImageListPullJobSpec, path *field.Path) field.ErrorList {

@@ -34,7 +34,7 @@ func Registration(templates func(setup.Options) Templates) setup.Kind {
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Gates: []featuregate.Feature{feature.ImagePullJob, feature.PreDownloadForInPlaceUpdate, feature.PreDownloadForDaemonSetUpdate},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{Options: o.Control(name)})
+			return setUp(ctx, mgr, options{Options: o.Control(name)})
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{Client: mgr.GetClient(), Local: time.Local, Templates: templates(o)} //nolint:gosmopolitan // As the controller.

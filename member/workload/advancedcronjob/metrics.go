@@ -45,8 +45,8 @@ var (
 	}, []string{metric.LabelReason})
 )
 
-// Register adds the metrics of this package and of package expect to r.
-func Register(r prometheus.Registerer) error {
+// register adds the metrics of this package and of package expect to r.
+func register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r), metric.Register(r, startDelay, missedTotal, finishedTotal, runSeconds))
 }
 

@@ -332,7 +332,7 @@ func TestStatus(t *testing.T) {
 	}
 	o := observed{cron: cron, local: time.UTC, children: []child{first, second}}
 	s, events := status(o, planned{waiting: at(0, 3, 0)}, applied{}, at(0, 3, 0))
-	require.Equal(t, []string{ReasonJobAlreadyActive, ReasonSawCompletedJob, ReasonSawCompletedJob}, testkit.Reasons(events))
+	require.Equal(t, []string{reasonJobAlreadyActive, reasonSawCompletedJob, reasonSawCompletedJob}, testkit.Reasons(events))
 	require.Equal(t, appsv1beta1.AdvancedCronJobOfJobs, s.Type)
 	require.Equal(t, timeOf(at(0, 2, 0)), s.LastScheduleTime, "taken from the jobs")
 	require.Equal(t, timeOf(at(0, 3, 0)), s.WaitingScheduleTime)
@@ -398,7 +398,7 @@ func TestAJobThatIsReplacedHasNoEventOfItsEnd(t *testing.T) {
 	require.Equal(t, appsv1beta1.AdvancedCronJobRemoved, s.Runs[0].Phase)
 	require.Empty(t, events, "another event reports the replacement")
 	_, events = status(o, planned{}, removed, at(0, 2, 0))
-	require.Equal(t, []string{ReasonSawCompletedJob}, testkit.Reasons(events), "a user has deleted it")
+	require.Equal(t, []string{reasonSawCompletedJob}, testkit.Reasons(events), "a user has deleted it")
 }
 
 func TestAJobInTheCacheIsReadLikeAWholeOne(t *testing.T) {

@@ -24,10 +24,10 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Advanc
 	s.Type, s.ObservedGeneration = typeOf(&o.cron.Spec.Template), o.cron.Generation
 	events := a.events
 	if p.invalid != "" {
-		events = append(events, event.Warning(ReasonInvalidSpec, actionRun, "%s", p.invalid))
+		events = append(events, event.Warning(reasonInvalidSpec, actionRun, "%s", p.invalid))
 	}
 	if p.future {
-		events = append(events, event.Warning(ReasonClockSetBack, actionRun, "the latest run was due at a time in the future, so the clock was set back: "+
+		events = append(events, event.Warning(reasonClockSetBack, actionRun, "the latest run was due at a time in the future, so the clock was set back: "+
 			"no run will start until then. Re-create the AdvancedCronJob to start earlier"))
 	}
 	if at := lastScheduled(&o); !at.IsZero() {
@@ -43,7 +43,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Advanc
 	if !p.waiting.IsZero() {
 		s.WaitingScheduleTime = timeOf(p.waiting)
 		if before.WaitingScheduleTime == nil {
-			events = append(events, event.Normal(ReasonJobAlreadyActive, actionRun, "the run due at %s is waiting until no other run is active",
+			events = append(events, event.Normal(reasonJobAlreadyActive, actionRun, "the run due at %s is waiting until no other run is active",
 				formatTime(p.waiting)))
 		}
 	}
@@ -86,9 +86,9 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Advanc
 func readiness(p *planned) report.Readiness {
 	switch {
 	case p.invalid != "":
-		return report.Stalled(report.Failure{Reason: ReasonInvalidSpec, Message: p.invalid})
+		return report.Stalled(report.Failure{Reason: reasonInvalidSpec, Message: p.invalid})
 	case p.future:
-		return report.Stalled(report.Failure{Reason: ReasonClockSetBack, Message: "no run will start until the latest one would be due again"})
+		return report.Stalled(report.Failure{Reason: reasonClockSetBack, Message: "no run will start until the latest one would be due again"})
 	}
 	return report.Ready("runs are started when they are due")
 }
@@ -96,11 +96,11 @@ func readiness(p *planned) report.Readiness {
 func endedEvent(run *appsv1beta1.AdvancedCronJobRun) event.Event {
 	switch run.Phase { //nolint:exhaustive // It has ended.
 	case appsv1beta1.AdvancedCronJobSucceeded:
-		return event.Normal(ReasonSawCompletedJob, actionRun, "%s has succeeded", run.Name)
+		return event.Normal(reasonSawCompletedJob, actionRun, "%s has succeeded", run.Name)
 	case appsv1beta1.AdvancedCronJobFailed:
-		return event.Warning(ReasonSawCompletedJob, actionRun, "%s has failed", run.Name)
+		return event.Warning(reasonSawCompletedJob, actionRun, "%s has failed", run.Name)
 	}
-	return event.Normal(ReasonSawCompletedJob, actionRun, "%s was deleted before its end was seen", run.Name)
+	return event.Normal(reasonSawCompletedJob, actionRun, "%s was deleted before its end was seen", run.Name)
 }
 
 // event says which runs are missed, and why.
@@ -120,7 +120,7 @@ func (m missed) event() event.Event {
 	case missTakenOver:
 		why = "because another controller may have run it and deleted its job: create a job from the template if it didn't"
 	}
-	return event.Warning(ReasonMissedSchedule, actionRun, "%s will not be started, %s", what, why)
+	return event.Warning(reasonMissedSchedule, actionRun, "%s will not be started, %s", what, why)
 }
 
 // active returns references to the jobs that have not ended.

@@ -31,9 +31,9 @@ type Reconciler struct {
 	tally  control.Tally
 }
 
-// Setup adds the controller to mgr. The webhook is registered separately, because it may run without the controller.
-func Setup(ctx context.Context, mgr ctrl.Manager, o podcontrol.Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds the controller to mgr. The webhook is registered separately, because it may run without the controller.
+func setUp(ctx context.Context, mgr ctrl.Manager, o podcontrol.Options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", kind, err)
 	}
 	r := &Reconciler{Controller: podcontrol.NewController(mgr, kind, o)}

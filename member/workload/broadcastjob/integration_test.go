@@ -90,7 +90,7 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}))
+		require.NoError(t, setUp(t.Context(), mgr, podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}))
 		hook := &Webhook{Client: mgr.GetClient()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.BroadcastJob]{
 			Object: &appsv1beta1.BroadcastJob{}, Defaulter: hook, Validator: hook,

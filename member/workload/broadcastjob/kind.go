@@ -33,7 +33,7 @@ func Registration() setup.Kind {
 		Types:  runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Fields: podset.FieldPinnedNode | podset.FieldNodeTaints | podset.FieldNodeAllocatable,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, o.Pods(name))
+			return setUp(ctx, mgr, o.Pods(name))
 		},
 		Webhooks: func(mgr ctrl.Manager, _ setup.Options) error {
 			w := &Webhook{Client: mgr.GetClient()}

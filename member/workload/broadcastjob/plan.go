@@ -103,16 +103,16 @@ func plan(o observed, now time.Time) planned {
 	case job.Spec.Paused:
 		p.phase = appsv1beta1.BroadcastJobPaused
 	case p.failed > 0 && (policy == appsv1beta1.BroadcastJobFailFast || policy == ""):
-		p.fail(string(appsv1beta1.BroadcastJobConditionFailed), ReasonJobFailed, "Job failed")
+		p.fail(string(appsv1beta1.BroadcastJobConditionFailed), reasonJobFailed, "Job failed")
 	case p.failed > p.accepted && policy == appsv1beta1.BroadcastJobPause:
 		p.phase, p.pause = appsv1beta1.BroadcastJobPaused, true
 	case p.isComplete(job):
 		p.ending = &ending{
 			condition: appsv1beta1.BroadcastJobConditionComplete, phase: appsv1beta1.BroadcastJobCompleted,
-			reason: string(appsv1beta1.BroadcastJobConditionComplete), event: ReasonJobComplete, why: p.countMessage("Job completed"),
+			reason: string(appsv1beta1.BroadcastJobConditionComplete), event: reasonJobComplete, why: p.countMessage("Job completed"),
 		}
 	case p.pastDeadline(job, now):
-		p.fail(ReasonDeadlineExceeded, ReasonDeadlineExceeded, "Job was active longer than specified deadline")
+		p.fail(reasonDeadlineExceeded, reasonDeadlineExceeded, "Job was active longer than specified deadline")
 	case err == nil:
 		p.run(slots, now)
 		p.HoldUnsent(o.awaited.Why, o.awaited.Left)

@@ -41,15 +41,15 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 		s.StartTime = &metav1.Time{Time: now}
 	}
 	if s.Failed > old.Failed {
-		events = append(events, event.Warning(ReasonFailedPod, actionRun, "%d pod(s) failed: %s", s.Failed, event.Names(p.failures())))
+		events = append(events, event.Warning(reasonFailedPod, actionRun, "%d pod(s) failed: %s", s.Failed, event.Names(p.failures())))
 	}
 	if n := p.removed(a); len(n) > 0 {
-		events = append(events, event.Warning(ReasonDuplicatePod, podcontrol.ActionScaleIn, "deleted %d pod(s) on nodes that already have one: %s",
+		events = append(events, event.Warning(reasonDuplicatePod, podcontrol.ActionScaleIn, "deleted %d pod(s) on nodes that already have one: %s",
 			len(n), event.Names(n)))
 	}
 	switch {
 	case p.InvalidSpec != "":
-		events = append(events, event.Warning(ReasonInvalidSpec, actionRun, "%s", p.InvalidSpec))
+		events = append(events, event.Warning(reasonInvalidSpec, actionRun, "%s", p.InvalidSpec))
 	case p.ending != nil:
 		s.CompletionTime = &metav1.Time{Time: now}
 		s.Conditions = append(s.Conditions, appsv1beta1.BroadcastJobCondition{
@@ -62,15 +62,15 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 		}
 		events = append(events, newEvent(p.ending.event, actionRun, "%s", p.ending.why))
 	case p.pause:
-		events = append(events, event.Warning(ReasonPaused, actionRun, "%s",
+		events = append(events, event.Warning(reasonPaused, actionRun, "%s",
 			fmt.Sprintf("%d pod(s) failed: set spec.paused to false to continue", s.Failed)))
 	case s.Phase == appsv1beta1.BroadcastJobPaused && old.Phase != s.Phase:
-		events = append(events, event.Normal(ReasonPaused, actionRun, "%s", "no more pods are created"))
+		events = append(events, event.Normal(reasonPaused, actionRun, "%s", "no more pods are created"))
 	case p.resumes:
-		events = append(events, event.Normal(ReasonContinue, actionRun, "%s", "pods are created again"))
+		events = append(events, event.Normal(reasonContinue, actionRun, "%s", "pods are created again"))
 	}
 	if crowded {
-		events = append(events, event.Warning(ReasonTooManyActivePods, podcontrol.ActionScaleOut,
+		events = append(events, event.Warning(reasonTooManyActivePods, podcontrol.ActionScaleOut,
 			"%d pod(s) active, but parallelism is %d: no pod will be created until enough have ended", p.active, p.limit))
 	}
 	s.Conditions = report.PutReadiness(s.Conditions, conditionForm(), readiness(o.job, &p), now)
@@ -81,7 +81,7 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 func readiness(job *appsv1beta1.BroadcastJob, p *planned) report.Readiness {
 	switch {
 	case p.InvalidSpec != "":
-		return report.Stalled(report.Failure{Reason: ReasonInvalidSpec, Message: p.InvalidSpec})
+		return report.Stalled(report.Failure{Reason: reasonInvalidSpec, Message: p.InvalidSpec})
 	case p.ending != nil && p.ending.condition == appsv1beta1.BroadcastJobConditionFailed:
 		return report.Stalled(report.Failure{Reason: p.ending.reason, Message: p.ending.why})
 	case p.ending != nil:
@@ -89,7 +89,7 @@ func readiness(job *appsv1beta1.BroadcastJob, p *planned) report.Readiness {
 	case p.phase == appsv1beta1.BroadcastJobPaused:
 		return report.Reconciling(report.ReasonPaused, "no pods will be created while the job is paused")
 	case neverCompletes(job) && p.failed > 0:
-		return report.Stalled(report.Failure{Reason: ReasonFailedPod, Message: "pods failed and won't be run again"})
+		return report.Stalled(report.Failure{Reason: reasonFailedPod, Message: "pods failed and won't be run again"})
 	case neverCompletes(job) && len(p.succeeded) >= p.desired && p.active == 0:
 		return report.Ready("the pods on all nodes have succeeded; new nodes get one")
 	}
@@ -105,7 +105,7 @@ func ended(s *appsv1beta1.BroadcastJobStatus) report.Readiness {
 		return report.Ready("the job is complete")
 	}
 	return report.StalledAs(s.Conditions, conditionForm(), string(appsv1beta1.BroadcastJobConditionFailed),
-		report.Failure{Reason: ReasonFailedPod, Message: "the job has failed"})
+		report.Failure{Reason: reasonFailedPod, Message: "the job has failed"})
 }
 
 // conditionForm converts the conditions of a BroadcastJob.

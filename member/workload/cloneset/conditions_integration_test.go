@@ -28,7 +28,7 @@ import (
 func TestConditionsInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	manage(t, s, Options{Gates: Gates{ShortHash: true}})
+	manage(t, s, Options{Gates: gates{ShortHash: true}})
 	for name, test := range map[string]func(*testing.T, *fixture){
 		"examples are accepted, refused or warned about as their comments say":     testExamples,
 		"#463: a stalled in-place update is reported at the deadline and recovers": testStalled,

@@ -27,22 +27,22 @@ import (
 // Options tune the controller.
 type Options struct {
 	podcontrol.Options
-	// Gates are the feature gates.
-	Gates Gates
+	// gates are the feature gates.
+	Gates gates
 }
 
 // Reconciler reconciles CloneSets.
 type Reconciler struct {
 	*podcontrol.Controller
-	// Gates are the feature gates.
-	Gates Gates
+	// gates are the feature gates.
+	Gates gates
 	// Draw returns a random string for the name of a new pod; nil means rand.String of apimachinery.
 	Draw func(length int) string
 }
 
 // Setup adds the controller to mgr. The webhook is registered separately, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of CloneSet: %w", err)
 	}
 	if err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &corev1.PersistentVolumeClaim{}); err != nil {

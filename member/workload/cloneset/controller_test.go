@@ -183,7 +183,7 @@ func TestB4ReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
 func TestACacheThatIsTooLateIsCountedUnderTheNameOfOpenKruise(t *testing.T) {
 	t.Parallel()
 	r := prometheus.NewRegistry()
-	require.NoError(t, Register(r))
+	require.NoError(t, register(r))
 	set := web(1).Obj()
 	set.Name = "leaking" // No other test uses this name.
 	s := newStage(t, interceptor.Funcs{

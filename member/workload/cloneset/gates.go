@@ -1,8 +1,8 @@
 package cloneset
 
-// Gates are the feature gates of CloneSet (see package feature) and a setting that a flag applies to all CloneSets. In the zero value all of
+// gates are the feature gates of CloneSet (see package feature) and a setting that a flag applies to all CloneSets. In the zero value all of
 // them are off.
-type Gates struct {
+type gates struct {
 	// ShortHash labels new pods with the hash of their revision instead of its name.
 	ShortHash bool
 	// PartitionRollback rolls updated pods back when the partition is raised.

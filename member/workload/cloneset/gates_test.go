@@ -23,7 +23,7 @@ func TestRevisionLabel(t *testing.T) {
 
 func TestPodsWithFullAndShortHashesAreAtTheSameRevision(t *testing.T) {
 	t.Parallel()
-	for _, gates := range []Gates{{}, {ShortHash: true}} {
+	for _, gates := range []gates{{}, {ShortHash: true}} {
 		o, names := observedOf(t, web(3))
 		o.gates = gates
 		o.with(names[0], "full")
@@ -42,11 +42,11 @@ func TestPodsGetTheHashThatTheGateSelects(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		gates Gates
+		gates gates
 		want  func(name string) string
 	}{
-		{"the full name", Gates{}, func(name string) string { return name }},
-		{"the hash alone with CloneSetShortHash", Gates{ShortHash: true}, revision.Short},
+		{"the full name", gates{}, func(name string) string { return name }},
+		{"the hash alone with CloneSetShortHash", gates{ShortHash: true}, revision.Short},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

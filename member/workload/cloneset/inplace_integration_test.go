@@ -299,7 +299,7 @@ func TestTakeOverInCluster(t *testing.T) {
 	before := g.Pods(t)
 	began := clock.RealClock{}.Now()
 	manage(t, s, Options{
-		Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}, Gates: Gates{RecreateOnPVCChange: true},
+		Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}, Gates: gates{RecreateOnPVCChange: true},
 	})
 
 	set := &appsv1beta1.CloneSet{}

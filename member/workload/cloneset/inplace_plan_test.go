@@ -40,7 +40,7 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 		name     string
 		from, to func(*appsv1beta1.CloneSetSpec)
 		policy   appsv1beta1.PodUpdatePolicy
-		gates    Gates
+		gates    gates
 		edits    inplace.Options
 		daemons  map[string]bool
 		// history changes the old and the new revision.
@@ -100,30 +100,30 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 		},
 		{
 			name: "with the gate, changed volumeClaimTemplates re-create pods", from: withTemplates("data"), to: withTemplates("data", "more"),
-			gates: Gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
+			gates: gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
 		},
 		{
 			name: "with the gate, the first volumeClaimTemplates re-create pods", from: plain, to: withTemplates("data"),
-			gates: Gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
+			gates: gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
 		},
 		{
 			name: "with the gate and InPlaceOnly, changed volumeClaimTemplates re-create no pods", from: withTemplates("data"), to: withTemplates("data", "more"), quiet: true,
-			gates: Gates{RecreateOnPVCChange: true}, policy: appsv1beta1.PodInPlaceOnly,
+			gates: gates{RecreateOnPVCChange: true}, policy: appsv1beta1.PodInPlaceOnly,
 		},
 		{
 			name: "with the gate, volumeClaimTemplates that changed before the template re-create pods, by the hash in the pods' revision",
-			from: withTemplates("data"), to: withTemplates("data"), gates: Gates{RecreateOnPVCChange: true},
+			from: withTemplates("data"), to: withTemplates("data"), gates: gates{RecreateOnPVCChange: true},
 			history: func(from, _ *appsv1.ControllerRevision) { from.Annotations[keys.VolumeClaimTemplateHash] = "1" },
 			why:     "volumeClaimTemplates changed", gated: true,
 		},
 		{
 			name: "with the gate, volumeClaimTemplates that were changed back re-create no pods",
-			from: withTemplates("data"), to: withTemplates("data"), gates: Gates{RecreateOnPVCChange: true}, quiet: true,
+			from: withTemplates("data"), to: withTemplates("data"), gates: gates{RecreateOnPVCChange: true}, quiet: true,
 			history: func(_, to *appsv1.ControllerRevision) { to.Annotations[keys.VolumeClaimTemplateHash] = "1" },
 		},
 		{
 			name: "revisions without the hash are not compared", from: withTemplates("data"), to: withTemplates("more"), quiet: true,
-			gates:   Gates{RecreateOnPVCChange: true},
+			gates:   gates{RecreateOnPVCChange: true},
 			history: func(from, _ *appsv1.ControllerRevision) { delete(from.Annotations, keys.VolumeClaimTemplateHash) },
 		},
 	} {

@@ -59,8 +59,8 @@ func Registration() setup.Kind {
 	}
 }
 
-func gatesOf(g *feature.Gates) Gates {
-	return Gates{
+func gatesOf(g *feature.Gates) gates {
+	return gates{
 		ShortHash:               g.Enabled(feature.CloneSetShortHash),
 		PartitionRollback:       g.Enabled(feature.CloneSetPartitionRollback),
 		PreparingUpdateAsUpdate: g.Enabled(feature.PreparingUpdateAsUpdate),

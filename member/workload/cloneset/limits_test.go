@@ -106,7 +106,7 @@ func TestKnownIssuesOfOpenKruise(t *testing.T) {
 			name: "#892: a gate that was not opened at the creation of a pod is opened once the pod is scheduled, also with ReCreate",
 			set:  web(1),
 			pods: func(o *observed, rev []string) {
-				made := newPod(o.set, Gates{}, rev[1], &o.set.Spec.Template, "a", start)
+				made := newPod(o.set, gates{}, rev[1], &o.set.Spec.Template, "a", start)
 				made.Spec.NodeName = "node-1"
 				o.pods = append(o.pods, made)
 			},

@@ -19,7 +19,7 @@ var leakage = metric.NewBounded(prometheus.CounterOpts{
 
 var measure = metric.NewPlanning("cloneset", Kind().Kind)
 
-// Register adds the metrics of this package and of package expect to r.
-func Register(r prometheus.Registerer) error {
+// register adds the metrics of this package and of package expect to r.
+func register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), metric.Register(r, leakage), measure.Register(r))
 }

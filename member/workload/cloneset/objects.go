@@ -64,14 +64,14 @@ func pvcTemplateHash(pvcs []corev1.PersistentVolumeClaim) (string, error) {
 }
 
 // podBuilder builds the pods of a set.
-func podBuilder(set *appsv1beta1.CloneSet, g Gates) podset.PodBuilder {
+func podBuilder(set *appsv1beta1.CloneSet, g gates) podset.PodBuilder {
 	return podset.PodBuilder{
 		Owner: set, Kind: Kind(), Hooks: lifecycle.HooksOf(set.Spec.Lifecycle), Gate: true, Labels: revisionLabels(g),
 	}
 }
 
 // revisionLabels returns the labels that name a pod's revision.
-func revisionLabels(g Gates) podset.RevisionLabels {
+func revisionLabels(g gates) podset.RevisionLabels {
 	return podset.RevisionLabels{Short: g.ShortHash, TemplateHash: true}
 }
 
@@ -84,7 +84,7 @@ func setAtRevision(set *appsv1beta1.CloneSet, p *podset.Plan, rev string) *appsv
 
 // newPod returns the pod for an instance ID at a revision.
 func newPod(
-	set *appsv1beta1.CloneSet, g Gates, rev string, template *corev1.PodTemplateSpec, id string, now time.Time,
+	set *appsv1beta1.CloneSet, g gates, rev string, template *corev1.PodTemplateSpec, id string, now time.Time,
 ) *corev1.Pod {
 	pod := podBuilder(set, g).Pod(set.Name+"-"+id, rev, template, now)
 	pod.Labels[keys.CloneSetInstanceID] = id

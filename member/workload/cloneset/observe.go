@@ -41,7 +41,7 @@ type observed struct {
 	// awaited is why new pods wait until the apiserver sends them to the pod webhook.
 	awaited podwebhook.Wait
 	// gates are the controller's gates. inPlace says what may be updated in place.
-	gates   Gates
+	gates   gates
 	inPlace inplace.Options
 }
 

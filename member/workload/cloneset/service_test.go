@@ -36,7 +36,7 @@ func TestANewPodGoesIntoServiceAtOnce(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			set := web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.Lifecycle = tc.hooks }).Obj()
-			pod := newPod(set, Gates{}, "web-1", &set.Spec.Template, "a", now)
+			pod := newPod(set, gates{}, "web-1", &set.Spec.Template, "a", now)
 			pod.UID = "made"
 			patchOf := (&Reconciler{Controller: &podcontrol.Controller{Controller: &control.Controller{}}}).applier(set).IntoService(pod, now)
 			if tc.want == "" {

@@ -25,8 +25,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Options tune the controller.
-type Options struct {
+// options tune the controller.
+type options struct {
 	podcontrol.Options
 }
 
@@ -39,9 +39,9 @@ type Reconciler struct {
 	failures control.Memory[failures]
 }
 
-// Setup adds the controller to mgr. The webhook is registered separately, because it may run without the controller.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+// setUp adds the controller to mgr. The webhook is registered separately, because it may run without the controller.
+func setUp(ctx context.Context, mgr ctrl.Manager, o options) error {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of DaemonSet: %w", err)
 	}
 	r := &Reconciler{Controller: podcontrol.NewController(mgr, kind(), o.Options)}

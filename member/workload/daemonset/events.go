@@ -7,23 +7,23 @@ import (
 
 // Reasons of events that only a DaemonSet has; the others are in package podcontrol.
 const (
-	// ReasonSelectingAll means that the selector matches all pods, so nothing is done.
-	ReasonSelectingAll = "SelectingAll"
-	// ReasonFailedPlacement means that a pod can't be scheduled on its node.
-	ReasonFailedPlacement = "FailedPlacement"
-	// ReasonFailedDaemonPod means that pods had ended and were deleted to be re-created.
-	ReasonFailedDaemonPod = "FailedDaemonPod"
+	// reasonSelectingAll means that the selector matches all pods, so nothing is done.
+	reasonSelectingAll = "SelectingAll"
+	// reasonFailedPlacement means that a pod can't be scheduled on its node.
+	reasonFailedPlacement = "FailedPlacement"
+	// reasonFailedDaemonPod means that pods had ended and were deleted to be re-created.
+	reasonFailedDaemonPod = "FailedDaemonPod"
 )
 
 func selectingAll(why string) event.Event {
-	return event.Warning(ReasonSelectingAll, podcontrol.ActionObserve, "%s", why)
+	return event.Warning(reasonSelectingAll, podcontrol.ActionObserve, "%s", why)
 }
 
 func failedPlacement(why string) event.Event {
-	return event.Warning(ReasonFailedPlacement, podcontrol.ActionScaleOut, "%s", why)
+	return event.Warning(reasonFailedPlacement, podcontrol.ActionScaleOut, "%s", why)
 }
 
 func failedDaemonPods(names []string) event.Event {
-	return event.Warning(ReasonFailedDaemonPod, podcontrol.ActionScaleIn, "deleted %d pod(s) that had ended, to re-create them: %s",
+	return event.Warning(reasonFailedDaemonPod, podcontrol.ActionScaleIn, "deleted %d pod(s) that had ended, to re-create them: %s",
 		len(names), event.Names(names))
 }

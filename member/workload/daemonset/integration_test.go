@@ -82,7 +82,7 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}}))
+		require.NoError(t, setUp(t.Context(), mgr, options{podcontrol.Options{Options: control.Options{Clock: clock.RealClock{}}}}))
 		hook := &Webhook{Client: mgr.GetClient()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.DaemonSet]{
 			Object: &appsv1beta1.DaemonSet{}, Defaulter: hook, Validator: hook,

@@ -33,7 +33,7 @@ func Registration() setup.Kind {
 		},
 		Fields: podset.FieldPinnedNode | podset.FieldNodeTaints,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{Options: o.Pods(name)})
+			return setUp(ctx, mgr, options{Options: o.Pods(name)})
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{

@@ -50,7 +50,7 @@ func status(o observed, p planned, a podcontrol.Results, now time.Time) (appsv1b
 	s.Conditions, news = podcontrol.Conditions(old.Conditions, podcontrol.WorkloadConditions(), scale, update, o.overlap.Failure(kind()), report.Failure{}, now)
 	s.Conditions = report.PutReadiness(s.Conditions, podcontrol.WorkloadConditions().Form, ready, now)
 	for _, e := range news {
-		if e.Reason == podcontrol.ReasonFailedScale && scale.Reason == ReasonFailedPlacement {
+		if e.Reason == podcontrol.ReasonFailedScale && scale.Reason == reasonFailedPlacement {
 			e = failedPlacement(scale.Message)
 		}
 		events = append(events, e)
@@ -102,7 +102,7 @@ func (p *planned) unschedulable() report.Failure {
 	if first == nil {
 		return report.Failure{}
 	}
-	return report.StalledFailure(ReasonFailedPlacement, "pods can't be scheduled on their nodes",
+	return report.StalledFailure(reasonFailedPlacement, "pods can't be scheduled on their nodes",
 		fmt.Sprintf("%d pod(s), such as %s for %s: %s", n, first.Name, nodeOf(first), why))
 }
 

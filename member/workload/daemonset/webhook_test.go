@@ -21,7 +21,7 @@ import (
 )
 
 type (
-	Spec    = appsv1beta1.DaemonSetSpec
+	spec    = appsv1beta1.DaemonSetSpec
 	Rolling = appsv1beta1.DaemonSetRollingUpdateStrategy
 )
 
@@ -33,7 +33,7 @@ func newTestWebhook(t *testing.T) (*Webhook, *int) {
 }
 
 // agent returns a DaemonSet as Default leaves it, changed by each of the functions.
-func agent(t *testing.T, changes ...func(*Spec)) *appsv1beta1.DaemonSet {
+func agent(t *testing.T, changes ...func(*spec)) *appsv1beta1.DaemonSet {
 	t.Helper()
 	set := minimalSet()
 	w, _ := newTestWebhook(t)
@@ -45,7 +45,7 @@ func agent(t *testing.T, changes ...func(*Spec)) *appsv1beta1.DaemonSet {
 }
 
 func minimalSet() *appsv1beta1.DaemonSet {
-	return &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent", Namespace: "shop"}, Spec: Spec{
+	return &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent", Namespace: "shop"}, Spec: spec{
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "agent"}},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "agent"}},
@@ -54,12 +54,12 @@ func minimalSet() *appsv1beta1.DaemonSet {
 	}}
 }
 
-func image(name string) func(*Spec) {
-	return func(s *Spec) { s.Template.Spec.Containers[0].Image = name }
+func image(name string) func(*spec) {
+	return func(s *spec) { s.Template.Spec.Containers[0].Image = name }
 }
 
-func rolling(change func(*Rolling)) func(*Spec) {
-	return func(s *Spec) { change(s.UpdateStrategy.RollingUpdate) }
+func rolling(change func(*Rolling)) func(*spec) {
+	return func(s *spec) { change(s.UpdateStrategy.RollingUpdate) }
 }
 
 func TestDefault(t *testing.T) {
@@ -162,7 +162,7 @@ func TestValidate(t *testing.T) {
 				r.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "yes"}}
 			})), "",
 		},
-		{"a preDelete hook is fine", agent(t, func(s *Spec) {
+		{"a preDelete hook is fine", agent(t, func(s *spec) {
 			s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{LabelsHandler: map[string]string{"a": "b"}}}
 		}), ""},
 
@@ -170,17 +170,17 @@ func TestValidate(t *testing.T) {
 			"a name that is too long for the names of revisions is refused", named(strings.Repeat("x", 243)),
 			"the names of its revisions would have 254 characters, but at most 253 are allowed: use a shorter name",
 		},
-		{"an empty selector is refused", agent(t, func(s *Spec) { s.Selector = nil }), "spec.selector: Required value: an empty selector would select every pod"},
+		{"an empty selector is refused", agent(t, func(s *spec) { s.Selector = nil }), "spec.selector: Required value: an empty selector would select every pod"},
 		{
-			"a selector that doesn't match the template is refused", agent(t, func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }),
+			"a selector that doesn't match the template is refused", agent(t, func(s *spec) { s.Selector.MatchLabels["app"] = "web" }),
 			`spec.template.metadata.labels: Invalid value: {"app":"agent"}: the selector "app=web" doesn't match these labels`,
 		},
 		{
-			"another restart policy is refused", agent(t, func(s *Spec) { s.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }),
+			"another restart policy is refused", agent(t, func(s *spec) { s.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }),
 			`spec.template.spec.restartPolicy: Unsupported value: "OnFailure": supported values: "Always"`,
 		},
 		{
-			"an active deadline is refused", agent(t, func(s *Spec) { s.Template.Spec.ActiveDeadlineSeconds = new(int64(5)) }),
+			"an active deadline is refused", agent(t, func(s *spec) { s.Template.Spec.ActiveDeadlineSeconds = new(int64(5)) }),
 			"spec.template.spec.activeDeadlineSeconds: Forbidden: pods of a DaemonSet run indefinitely: leave it out",
 		},
 		{"a template that the apiserver refuses is refused", agent(t, image("bad")), "spec.template.spec.containers[0].image: Invalid value"},
@@ -206,7 +206,7 @@ func TestValidate(t *testing.T) {
 			}
 			_, err := w.ValidateCreate(t.Context(), tt.set)
 			check(err)
-			old := agent(t, func(s *Spec) { s.MinReadySeconds = 5 })
+			old := agent(t, func(s *spec) { s.MinReadySeconds = 5 })
 			_, err = w.ValidateUpdate(t.Context(), old, tt.set)
 			check(err)
 		})
@@ -216,7 +216,7 @@ func TestValidate(t *testing.T) {
 func TestValidateUpdateDryRunsOnlyNewTemplates(t *testing.T) {
 	t.Parallel()
 	w, dryRuns := newTestWebhook(t)
-	busy := func(s *Spec) { s.MinReadySeconds = 5 }
+	busy := func(s *spec) { s.MinReadySeconds = 5 }
 	_, err := w.ValidateUpdate(t.Context(), agent(t), agent(t, busy))
 	require.NoError(t, err)
 	_, err = w.ValidateUpdate(t.Context(), agent(t, image("bad")), agent(t, image("bad"), busy))
@@ -234,7 +234,7 @@ func TestValidateUpdateDryRunsOnlyNewTemplates(t *testing.T) {
 func TestFaultsOfTheOldSpecAreWarnings(t *testing.T) {
 	t.Parallel()
 	w, _ := newTestWebhook(t)
-	wrong := func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }
+	wrong := func(s *spec) { s.Selector.MatchLabels["app"] = "web" }
 	warnings, err := w.ValidateUpdate(t.Context(), agent(t, wrong), agent(t, wrong, image("agent:2")))
 	require.NoError(t, err)
 	require.Len(t, warnings, 1)
@@ -244,8 +244,8 @@ func TestFaultsOfTheOldSpecAreWarnings(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	surge := rolling(func(r *Rolling) { r.MaxSurge, r.MaxUnavailable = new(intstr.FromInt32(1)), new(intstr.FromInt32(0)) })
-	port := func(p corev1.ContainerPort) func(*Spec) {
-		return func(s *Spec) { s.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{p} }
+	port := func(p corev1.ContainerPort) func(*spec) {
+		return func(s *spec) { s.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{p} }
 	}
 	annotated := func(key, value string) *appsv1beta1.DaemonSet {
 		set := agent(t)
@@ -265,14 +265,14 @@ func TestWarnings(t *testing.T) {
 		{"a surge of pods with a host port", agent(t, surge, port(corev1.ContainerPort{HostPort: 80})), taken},
 		{
 			"a surge of pods in the host network",
-			agent(t, surge, port(corev1.ContainerPort{ContainerPort: 80}), func(s *Spec) { s.Template.Spec.HostNetwork = true }), taken,
+			agent(t, surge, port(corev1.ContainerPort{ContainerPort: 80}), func(s *spec) { s.Template.Spec.HostNetwork = true }), taken,
 		},
 		{
-			"a preNormal hook", agent(t, func(s *Spec) { s.Lifecycle = &pods.Lifecycle{PreNormal: &pods.LifecycleHook{}} }),
+			"a preNormal hook", agent(t, func(s *spec) { s.Lifecycle = &pods.Lifecycle{PreNormal: &pods.LifecycleHook{}} }),
 			"spec.lifecycle.preNormal has no effect on a DaemonSet: its pods are Normal once they are ready",
 		},
 		{
-			"a rolling update with OnDelete", agent(t, func(s *Spec) { s.UpdateStrategy.Type = appsv1beta1.DaemonSetOnDelete }),
+			"a rolling update with OnDelete", agent(t, func(s *spec) { s.UpdateStrategy.Type = appsv1beta1.DaemonSetOnDelete }),
 			"spec.updateStrategy.rollingUpdate has no effect with type OnDelete: pods are updated when a user deletes them",
 		},
 		{
@@ -317,7 +317,7 @@ func TestWarnings(t *testing.T) {
 func TestAnUpdateWithoutSpecChangesIsNotValidated(t *testing.T) {
 	t.Parallel()
 	w, _ := newTestWebhook(t)
-	wrong := agent(t, func(s *Spec) { s.Selector = nil })
+	wrong := agent(t, func(s *spec) { s.Selector = nil })
 	warnings, err := w.ValidateUpdate(t.Context(), wrong, wrong.DeepCopy())
 	require.NoError(t, err)
 	require.Empty(t, warnings)

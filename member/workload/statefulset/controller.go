@@ -39,7 +39,7 @@ type Reconciler struct {
 
 // Setup adds the controller to mgr. The webhook is registered separately, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of StatefulSet: %w", err)
 	}
 	r := &Reconciler{Controller: podcontrol.NewController(mgr, Kind().Kind, o.Options), Gates: o.Gates}

@@ -31,7 +31,7 @@ import (
 )
 
 type (
-	Spec    = appsv1beta1.StatefulSetSpec
+	spec    = appsv1beta1.StatefulSetSpec
 	Rolling = appsv1beta1.StatefulSetRollingUpdateStrategy
 )
 
@@ -52,8 +52,8 @@ func requestContext(t *testing.T, old *appsv1beta1.StatefulSet) context.Context 
 }
 
 // db returns a StatefulSet of three pods as Default leaves it, changed by each of the functions.
-func db(changes ...func(*Spec)) *appsv1beta1.StatefulSet {
-	set := &appsv1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "shop"}, Spec: Spec{
+func db(changes ...func(*spec)) *appsv1beta1.StatefulSet {
+	set := &appsv1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "shop"}, Spec: spec{
 		Replicas:    ptr.To[int32](3),
 		Selector:    &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
 		ServiceName: "db",
@@ -69,27 +69,27 @@ func db(changes ...func(*Spec)) *appsv1beta1.StatefulSet {
 	return set
 }
 
-func rolling(change func(*Rolling)) func(*Spec) {
-	return func(s *Spec) { change(s.UpdateStrategy.RollingUpdate) }
+func rolling(change func(*Rolling)) func(*spec) {
+	return func(s *spec) { change(s.UpdateStrategy.RollingUpdate) }
 }
 
-func policy(p appsv1beta1.PodUpdatePolicy) func(*Spec) {
+func policy(p appsv1beta1.PodUpdatePolicy) func(*spec) {
 	return rolling(func(r *Rolling) { r.PodUpdatePolicy = p })
 }
 
-func gate(s *Spec) {
+func gate(s *spec) {
 	s.Template.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}
 }
 
-func image(name string) func(*Spec) {
-	return func(s *Spec) { s.Template.Spec.Containers[0].Image = name }
+func image(name string) func(*spec) {
+	return func(s *spec) { s.Template.Spec.Containers[0].Image = name }
 }
 
-func reserving(list ...any) func(*Spec) {
-	return func(s *Spec) { s.ReserveOrdinals = testkit.Entries(list...) }
+func reserving(list ...any) func(*spec) {
+	return func(s *spec) { s.ReserveOrdinals = testkit.Entries(list...) }
 }
 
-func parallel(s *Spec) { s.PodManagementPolicy = appsv1.ParallelPodManagement }
+func parallel(s *spec) { s.PodManagementPolicy = appsv1.ParallelPodManagement }
 
 // pvc returns a volumeClaimTemplate; an empty class means the default class.
 func pvc(name, size, class string) corev1.PersistentVolumeClaim {
@@ -103,11 +103,11 @@ func pvc(name, size, class string) corev1.PersistentVolumeClaim {
 	return c
 }
 
-func pvcs(list ...corev1.PersistentVolumeClaim) func(*Spec) {
-	return func(s *Spec) { s.VolumeClaimTemplates = list }
+func pvcs(list ...corev1.PersistentVolumeClaim) func(*spec) {
+	return func(s *spec) { s.VolumeClaimTemplates = list }
 }
 
-func resizing(s *Spec) {
+func resizing(s *spec) {
 	s.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnPodRollingUpdate
 }
 
@@ -147,7 +147,7 @@ func TestDefault(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := newTestWebhook(t)
-			set := db(pvcs(pvc("data", "1Gi", "")), func(s *Spec) {
+			set := db(pvcs(pvc("data", "1Gi", "")), func(s *spec) {
 				s.UpdateStrategy, s.Replicas, s.RevisionHistoryLimit, s.PodManagementPolicy = tt.in, nil, nil, ""
 				s.VolumeClaimUpdateStrategy.Type, s.PersistentVolumeClaimRetentionPolicy = "", nil
 			})
@@ -167,7 +167,7 @@ func TestDefault(t *testing.T) {
 
 func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 	t.Parallel()
-	scaled := func(s *Spec) { s.Replicas = ptr.To[int32](9) }
+	scaled := func(s *spec) { s.Replicas = ptr.To[int32](9) }
 	tests := []struct {
 		name    string
 		old     *appsv1beta1.StatefulSet
@@ -230,23 +230,23 @@ func TestDefaultRefusesWhatTheSchemaWouldRefuseWithLessToSay(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	named := func(name string, changes ...func(*Spec)) *appsv1beta1.StatefulSet {
+	named := func(name string, changes ...func(*spec)) *appsv1beta1.StatefulSet {
 		set := db(changes...)
 		set.Name = name
 		return set
 	}
-	scaled := func(n int32) func(*Spec) { return func(s *Spec) { s.Replicas = &n } }
-	from := func(n int32) func(*Spec) {
-		return func(s *Spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: n} }
+	scaled := func(n int32) func(*spec) { return func(s *spec) { s.Replicas = &n } }
+	from := func(n int32) func(*spec) {
+		return func(s *spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: n} }
 	}
-	weighing := func(s metav1.LabelSelector) func(*Spec) {
+	weighing := func(s metav1.LabelSelector) func(*spec) {
 		return rolling(func(r *Rolling) {
 			r.UnorderedUpdate = &appsv1beta1.StatefulSetUnorderedUpdate{PriorityStrategy: &pods.UpdatePriorityStrategy{
 				WeightPriority: []pods.UpdatePriorityWeightTerm{{Weight: 1, MatchSelector: s}},
 			}}
 		})
 	}
-	inPlace := func(s pods.InPlaceUpdateStrategy) func(*Spec) {
+	inPlace := func(s pods.InPlaceUpdateStrategy) func(*spec) {
 		return rolling(func(r *Rolling) { r.InPlaceUpdateStrategy = &s })
 	}
 	const at = "spec.updateStrategy.rollingUpdate."
@@ -257,10 +257,10 @@ func TestValidate(t *testing.T) {
 	}{
 		{"a plain set is fine", db(), ""},
 		{
-			"a claim template without accessModes is refused", db(pvcs(pvc("data", "1Gi", "")), func(s *Spec) { s.VolumeClaimTemplates[0].Spec.AccessModes = nil }),
+			"a claim template without accessModes is refused", db(pvcs(pvc("data", "1Gi", "")), func(s *spec) { s.VolumeClaimTemplates[0].Spec.AccessModes = nil }),
 			"spec.volumeClaimTemplates[0].spec.accessModes: Required value",
 		},
-		{"OnDelete is fine", db(func(s *Spec) {
+		{"OnDelete is fine", db(func(s *spec) {
 			s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 		}), ""},
 		{"reserved numbers and ranges are fine", db(reserving(0, "3-5", 9)), ""},
@@ -268,7 +268,7 @@ func TestValidate(t *testing.T) {
 		{"one replica with the largest ordinal is fine", db(scaled(1), from(math.MaxInt32)), ""},
 		{"updates in place with the gate are fine", db(policy(appsv1beta1.PodInPlaceIfPossible), gate), ""},
 		{"a grace period is fine", db(inPlace(pods.InPlaceUpdateStrategy{GracePeriodSeconds: 5})), ""},
-		{"hooks are fine", db(func(s *Spec) {
+		{"hooks are fine", db(func(s *spec) {
 			s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{FinalizersHandler: []string{"example.com/drain"}}}
 		}), ""},
 		{"priorities by weight are fine", db(parallel, weighing(metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}})), ""},
@@ -291,21 +291,21 @@ func TestValidate(t *testing.T) {
 		{"ordinals that overflow because of reserved ones are refused", db(reserving("0-2147483646")), "spec.reserveOrdinals: Invalid value: 2147483649"},
 
 		{
-			"a Service name that is not a DNS label is refused, as no pod could be created", db(func(s *Spec) { s.ServiceName = "my.db" }),
+			"a Service name that is not a DNS label is refused, as no pod could be created", db(func(s *spec) { s.ServiceName = "my.db" }),
 			`spec.serviceName: Invalid value: "my.db": it is the subdomain of the pods, and the name of a Service: `,
 		},
-		{"a set without a Service is fine", db(func(s *Spec) { s.ServiceName = "" }), ""},
-		{"an empty selector is refused", db(func(s *Spec) { s.Selector.MatchLabels = nil }), "spec.selector: Required value"},
+		{"a set without a Service is fine", db(func(s *spec) { s.ServiceName = "" }), ""},
+		{"an empty selector is refused", db(func(s *spec) { s.Selector.MatchLabels = nil }), "spec.selector: Required value"},
 		{
-			"a selector that doesn't match the template is refused", db(func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }),
+			"a selector that doesn't match the template is refused", db(func(s *spec) { s.Selector.MatchLabels["app"] = "web" }),
 			`spec.template.metadata.labels: Invalid value: {"app":"db"}: the selector "app=web" doesn't match these labels`,
 		},
 		{
-			"another restart policy is refused", db(func(s *Spec) { s.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }),
+			"another restart policy is refused", db(func(s *spec) { s.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }),
 			`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`,
 		},
 		{
-			"an active deadline is refused", db(func(s *Spec) { s.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](5) }),
+			"an active deadline is refused", db(func(s *spec) { s.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](5) }),
 			"spec.template.spec.activeDeadlineSeconds: Forbidden: pods of a StatefulSet run indefinitely: leave it out",
 		},
 		{"a template that the apiserver refuses is refused", db(image("bad")), "spec.template.spec.containers[0].image: Invalid value"},
@@ -342,7 +342,7 @@ func TestValidate(t *testing.T) {
 			}
 			_, err := w.ValidateCreate(requestContext(t, nil), tt.set)
 			check(err)
-			old := db(func(s *Spec) { s.RevisionHistoryLimit = ptr.To[int32](3) })
+			old := db(func(s *spec) { s.RevisionHistoryLimit = ptr.To[int32](3) })
 			_, err = w.ValidateUpdate(requestContext(t, old), old, tt.set)
 			check(err)
 		})
@@ -354,7 +354,7 @@ func TestAFirstOrdinalWithoutItsGateIsRefused(t *testing.T) {
 	w, _ := newTestWebhook(t)
 	w.Gates = Gates{}
 	from := func(n int32) *appsv1beta1.StatefulSet {
-		return db(func(s *Spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: n} })
+		return db(func(s *spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: n} })
 	}
 	const why = "spec.ordinals.start: Invalid value: 5: feature gate StatefulSetStartOrdinal is off"
 	_, err := w.ValidateCreate(requestContext(t, nil), from(5))
@@ -375,18 +375,18 @@ func TestAFirstOrdinalWithoutItsGateIsRefused(t *testing.T) {
 
 func TestValidateUpdate(t *testing.T) {
 	t.Parallel()
-	only := func(changes ...func(*Spec)) *appsv1beta1.StatefulSet {
-		return db(append([]func(*Spec){policy(appsv1beta1.PodInPlaceOnly), gate}, changes...)...)
+	only := func(changes ...func(*spec)) *appsv1beta1.StatefulSet {
+		return db(append([]func(*spec){policy(appsv1beta1.PodInPlaceOnly), gate}, changes...)...)
 	}
-	command := func(s *Spec) { s.Template.Spec.Containers[0].Command = []string{"serve"} }
-	data := func(size, class string, more ...func(*Spec)) *appsv1beta1.StatefulSet {
-		return db(append([]func(*Spec){resizing, pvcs(pvc("data", size, class))}, more...)...)
+	command := func(s *spec) { s.Template.Spec.Containers[0].Command = []string{"serve"} }
+	data := func(size, class string, more ...func(*spec)) *appsv1beta1.StatefulSet {
+		return db(append([]func(*spec){resizing, pvcs(pvc("data", size, class))}, more...)...)
 	}
-	blocks := func(s *Spec) { s.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }
-	completed := func(s *Spec) {
+	blocks := func(s *spec) { s.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }
+	completed := func(s *spec) {
 		s.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
 	}
-	limited := func(s *Spec) {
+	limited := func(s *spec) {
 		s.VolumeClaimTemplates[0].Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("9Gi")}
 	}
 	const size = "spec.volumeClaimTemplates[0].spec.resources.requests[storage]: "
@@ -477,9 +477,9 @@ func TestValidateUpdate(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	partition := func(n int32) func(*Spec) { return rolling(func(r *Rolling) { r.Partition = &n }) }
-	from := func(s *Spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: 3} }
-	removing := func(s *Spec) { s.PersistentVolumeClaimRetentionPolicy.WhenScaled = "Delete" }
+	partition := func(n int32) func(*spec) { return rolling(func(r *Rolling) { r.Partition = &n }) }
+	from := func(s *spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: 3} }
+	removing := func(s *spec) { s.PersistentVolumeClaimRetentionPolicy.WhenScaled = "Delete" }
 	annotated := db()
 	annotated.Annotations = map[string]string{keys.ImagePreDownloadParallelism: "2"}
 	tests := []struct {
@@ -554,7 +554,7 @@ func TestAnnotationsAreWarnedOfInAnUpdateOfNothingElse(t *testing.T) {
 
 func TestWarningsOfATemplateOfAnotherObject(t *testing.T) {
 	t.Parallel()
-	set := db(reserving("2-4", 3), func(s *Spec) {
+	set := db(reserving("2-4", 3), func(s *spec) {
 		s.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnPodRollingUpdate
 	})
 	path := field.NewPath("spec", "template", "advancedStatefulSetTemplate", "spec")
@@ -568,7 +568,7 @@ func TestWarningsOfATemplateOfAnotherObject(t *testing.T) {
 func TestValidateSpecChecksATemplateOfAnotherObject(t *testing.T) {
 	t.Parallel()
 	path := field.NewPath("spec", "template", "advancedStatefulSetTemplate", "spec")
-	require.Empty(t, ValidateSpec(&db(func(s *Spec) { s.Selector = nil }).Spec, path), "the selector is the other object's")
+	require.Empty(t, ValidateSpec(&db(func(s *spec) { s.Selector = nil }).Spec, path), "the selector is the other object's")
 	faults := ValidateSpec(&db(reserving("7-3"), policy(appsv1beta1.PodInPlaceOnly)).Spec, path)
 	require.Len(t, faults, 2)
 	require.ErrorContains(t, faults[0], path.String()+".reserveOrdinals[0]")

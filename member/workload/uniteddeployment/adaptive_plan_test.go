@@ -293,7 +293,7 @@ func TestASubsetThatClosesIsStoredAtOnceAndReported(t *testing.T) {
 	}}, s.SubsetStatuses[0].Conditions)
 	require.Empty(t, s.SubsetStatuses[1].Conditions)
 	require.Len(t, events, 1)
-	require.Equal(t, ReasonSubsetUnschedulable, events[0].Reason)
+	require.Equal(t, reasonSubsetUnschedulable, events[0].Reason)
 	s.AvailableReplicas--
 	require.False(t, mayWait(o.ud.Status, s, p))
 	require.Equal(t, int32(10), p.subsets[0].replicas, "the subset keeps its replicas until the condition is stored")

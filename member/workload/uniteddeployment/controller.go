@@ -43,7 +43,7 @@ const (
 
 // Setup adds the controller to mgr. The webhook, united.Webhook, is registered separately, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o control.Options) error {
-	if err := Register(metrics.Registry); err != nil {
+	if err := register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of UnitedDeployment: %w", err)
 	}
 	err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &appsv1beta1.CloneSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{},

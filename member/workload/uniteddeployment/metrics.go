@@ -21,8 +21,8 @@ const (
 
 var measure = metric.NewPlanning("uniteddeployment", Kind().Kind)
 
-// Register adds the metrics of this package and of package expect to r.
-func Register(r prometheus.Registerer) error {
+// register adds the metrics of this package and of package expect to r.
+func register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }
 

@@ -226,12 +226,12 @@ func TestStatusOfFailures(t *testing.T) {
 		{
 			name: "a failed write", make: resting,
 			change: func(_ *planned, d *applied) { d.write = errors.Join(boom, boom) }, want: reasons{"Error", "AllSubsets", "Error"},
-			message: "boom; boom", event: ReasonFailedUpdateSubset,
+			message: "boom; boom", event: reasonFailedUpdateSubset,
 		},
 		{
 			name: "a subset without a workload", make: resting,
 			change: func(_ *planned, d *applied) { delete(d.children, "b"); d.write = boom }, want: reasons{"Error", "Waiting", "Error"},
-			message: "boom", event: ReasonFailedUpdateSubset,
+			message: "boom", event: reasonFailedUpdateSubset,
 		},
 		{
 			name: "a workload that is being deleted", make: resting,
@@ -245,27 +245,27 @@ func TestStatusOfFailures(t *testing.T) {
 		{
 			name: "an unwanted workload that can't be deleted", make: resting,
 			change: func(_ *planned, d *applied) { d.remove = boom }, want: reasons{"Error", "Error", "AllSubsets"},
-			message: "boom", event: ReasonFailedUpdateSubset,
+			message: "boom", event: reasonFailedUpdateSubset,
 		},
 		{
 			name: "a duplicate that can't be deleted", make: resting,
 			change: func(_ *planned, d *applied) { d.duplicates = boom }, want: reasons{"Error", "Error", "AllSubsets"},
-			message: "boom", event: ReasonFailedDeleteDuplicatedSubsets,
+			message: "boom", event: reasonFailedDeleteDuplicatedSubsets,
 		},
 		{
 			name: "a revision that can't be written", make: resting,
 			change: func(_ *planned, d *applied) { d.revision = boom }, want: reasons{"Error", "AllSubsets", "Error"},
-			message: "boom", event: ReasonFailedRevisionProvision,
+			message: "boom", event: reasonFailedRevisionProvision,
 		},
 		{
 			name: "a patch that can't be applied", make: resting,
 			change: func(_ *planned, d *applied) { d.render = boom }, want: reasons{"Error", "AllSubsets", "Error"},
-			message: "boom", event: ReasonFailedUpdateSubset,
+			message: "boom", event: reasonFailedUpdateSubset,
 		},
 		{
 			name: "a failed deletion of a revision", make: resting,
 			change: func(_ *planned, d *applied) { d.rest = boom }, want: reasons{"Error", "AllSubsets", "AllSubsets"},
-			message: "boom", event: ReasonFailedUpdateSubset,
+			message: "boom", event: reasonFailedUpdateSubset,
 		},
 		{
 			name: "numbers that do not add up don't hold back observedGeneration", make: func(t *testing.T) observed {
@@ -288,7 +288,7 @@ func TestStatusOfFailures(t *testing.T) {
 				return observedOf(t, ud)
 			},
 			change: func(*planned, *applied) {}, want: reasons{"UnallocatedReplicas", "AllSubsets", "AllSubsets"},
-			message: "6 of 10 replicas are unallocated: no subset may take more", observed: true, event: ReasonFailedSpecifySubsetReplicas,
+			message: "6 of 10 replicas are unallocated: no subset may take more", observed: true, event: reasonFailedSpecifySubsetReplicas,
 		},
 		{
 			name: "an unsupported setting of the strategy", make: func(t *testing.T) observed {

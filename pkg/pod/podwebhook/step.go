@@ -147,7 +147,7 @@ func (n Nothing) Change(*corev1.Pod) string { return string(n) }
 // Opening tells for which namespaces pods are sent to the webhook. Only the leader knows.
 type Opening interface {
 	// Sent reports whether pods created in a namespace are sent to the webhook, and why not if they aren't.
-	Sent(namespace string) (sent bool, why string)
+	Sent(ctx context.Context, namespace string) (sent bool, why string)
 	// Changes returns a separate channel for each caller, which gets an event whenever the result of Sent may have changed. Several changes may be
 	// combined into one event.
 	Changes() <-chan event.GenericEvent
