@@ -155,6 +155,7 @@ func TestAnAdvancedCronJobIsAsHealthyAsItsLatestRunThatHasEnded(t *testing.T) {
 		want   fleetv1alpha1.MemberWorkStatus
 	}{
 		"no controller has seen it":                {"", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkApplied}},
+		"no controller has seen the default":       {"observedGeneration: -1", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkApplied}},
 		"only OpenKruise's controller has seen it": {"type: Job", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkApplied}},
 		"nothing has run":                          {"observedGeneration: 1", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy}},
 		"the first run is active":                  {"observedGeneration: 1, runs: [{name: a-1, phase: Running}]", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy}},
