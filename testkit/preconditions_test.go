@@ -45,6 +45,7 @@ var writes = map[string]string{
 	"hub/cluster/beat.go renew: Apply":                  whatever + "it renews the hub's own Lease, whoever has made it",
 	"hub/cluster/controller.go writeStatus: Apply":      byUID,
 	"hub/cluster/tombstone.go finish: Delete":           byUID,
+	"hub/cluster/tombstone.go updateEpoch: Patch":       byVersion,
 	"hub/clusterprofile/controller.go publish: Apply":   byUID + ", but for a creation: one that another client makes at the same moment is refused if the two differ",
 	"hub/clusterprofile/controller.go withdraw: Delete": byUID,
 
@@ -118,6 +119,7 @@ var writes = map[string]string{
 	"member/workload/broadcastjob/apply.go pause: Patch":               byVersion,
 	"member/workload/cloneset/apply.go truncate: Patch":                byVersion,
 	"member/workload/uniteddeployment/apply.go delete: Delete":         byUID,
+	"member/workload/uniteddeployment/apply.go deleteStuck: Delete":    byUID,
 	"member/workload/uniteddeployment/apply.go label: Patch":           byVersion,
 	"member/workload/uniteddeployment/apply.go writeOne: Patch":        byVersion,
 

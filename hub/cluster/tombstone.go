@@ -146,7 +146,7 @@ func (s *tombstones) byEpoch(ctx context.Context) []reconcile.Request {
 	return requests
 }
 
-// byTombstone returns the request for a ConfigMap if its name is that of a tombstone.
+// byTombstone returns the request for a ConfigMap if its name is a tombstone name.
 func byTombstone(name string) []reconcile.Request {
 	if !strings.HasPrefix(name, fleetv1alpha1.TombstoneName("")) {
 		return nil

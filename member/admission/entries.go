@@ -177,7 +177,7 @@ func (e *Entries) Sent(ctx context.Context, namespace string) (bool, string) {
 }
 
 // inherited returns what a new leader's cache has of the entries before its first reconcile: which namespaces are sent, and which ones other
-// writers exclude. Objects that were active under the former leader would otherwise be inactive for a moment. Their namespaces stay open,
+// writers exclude. Objects that were active under the previous leader would otherwise be inactive for a moment. Their namespaces stay open,
 // because a namespace is closed only once the apiserver confirms that it has no object.
 func (e *Entries) inherited(ctx context.Context) (now needs, kept []string) {
 	s := e.sides()[0]

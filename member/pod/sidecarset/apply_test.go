@@ -82,7 +82,7 @@ func TestAnUpdateThatAWebhookOfAnotherProgramRefusesIsRetried(t *testing.T) {
 	s, c := outdated(t, func() error {
 		writes++
 		if refuses {
-			return apierrors.NewTooManyRequests(`admission webhook "budget.example.com" denied the request: 1 of 1 pods are unavailable`, 0)
+			return apierrors.NewTooManyRequests(`admission webhook "budget.example.com" denied the request: the only pod is unavailable`, 0)
 		}
 		return nil
 	})
