@@ -119,7 +119,7 @@ var writes = map[string]string{
 	"member/workload/broadcastjob/apply.go pause: Patch":               byVersion,
 	"member/workload/cloneset/apply.go truncate: Patch":                byVersion,
 	"member/workload/uniteddeployment/apply.go delete: Delete":         byUID,
-	"member/workload/uniteddeployment/apply.go deleteStuck: Delete":    byUID,
+	"member/workload/uniteddeployment/apply.go deleteStuck: Delete":    byVersion,
 	"member/workload/uniteddeployment/apply.go label: Patch":           byVersion,
 	"member/workload/uniteddeployment/apply.go writeOne: Patch":        byVersion,
 

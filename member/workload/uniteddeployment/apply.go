@@ -74,7 +74,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 			break
 		}
 	}
-	a.rest = r.deleteStuck(ctx, p, &a)
+	a.rest = r.deleteStuck(ctx, o.ud.UID, p, &a)
 	for _, h := range p.surplusRevisions {
 		if err := r.delete(ctx, o.ud.UID, h); err != nil {
 			a.rest = errors.Join(a.rest, fmt.Errorf("delete revision %s: %w", h.Name, err))
@@ -116,7 +116,7 @@ func (r *Reconciler) remove(ctx context.Context, o observed, p planned, a *appli
 
 // deleteStuck deletes pods that block the rollout of their StatefulSet. A pod that has changed since it was observed is left alone, because it
 // may have become ready.
-func (r *Reconciler) deleteStuck(ctx context.Context, p planned, a *applied) error {
+func (r *Reconciler) deleteStuck(ctx context.Context, owner types.UID, p planned, a *applied) error {
 	for _, pod := range p.stuck {
 		err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion})
 		switch {
@@ -126,6 +126,7 @@ func (r *Reconciler) deleteStuck(ctx context.Context, p planned, a *applied) err
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("delete stuck pod %s: %w", pod.Name, err)
 		}
+		r.Expect.Deleted(owner, pod)
 		a.unstuck = append(a.unstuck, pod.Name)
 	}
 	return nil

@@ -199,8 +199,9 @@ func TestAStuckPodThatHasChangedIsNotDeleted(t *testing.T) {
 	require.NoError(t, r.Client.Update(t.Context(), recovered))
 
 	a := applied{}
-	require.NoError(t, r.deleteStuck(t.Context(), p, &a))
+	require.NoError(t, r.deleteStuck(t.Context(), "owner", p, &a))
 	require.Equal(t, []string{"web-a-2"}, a.unstuck)
+	require.Equal(t, 1, r.Expect.Check("owner", slices.Values([]metav1.Object{recovered, broken})).Count, "a cache that is behind still has the pod")
 	require.Equal(t, podRetry, a.retry, "this controller does not watch the pods")
 	_, err = read("web-a-1")
 	require.NoError(t, err)
