@@ -25,7 +25,7 @@ var errDenied = errors.New(`admission webhook "v.kb.io" denied the request: not 
 type world struct {
 	deployment *appsv1.Deployment
 	holder     string
-	// deploymentName is the name given to the check; empty means that of the manager.
+	// deploymentName is the name given to the check; empty means the manager's name.
 	deploymentName string
 	// still means that the Lease is not renewed, lax that nothing is rejected, and bare that no defaults are set.
 	still, lax, bare bool

@@ -87,10 +87,14 @@ func (r *reconciler) readHub(ctx context.Context, o *observed) error {
 		o.hub.Epoch = published.Epoch
 	}
 	epoch, found, err := readEpoch(ctx, r.client)
-	if o.lost = err == nil && !found; found {
+	if err != nil {
+		return err
+	}
+	o.lost = !found
+	if found {
 		o.hub.Epoch = epoch
 	}
-	return err
+	return nil
 }
 
 // readEpoch reads the hub's epoch. found is false if the ConfigMap is missing.

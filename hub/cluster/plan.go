@@ -154,17 +154,17 @@ func planLeaving(o observed) planned {
 	if len(o.rows) == 0 {
 		p.why = "waiting for the member to remove its binding"
 	}
-	if c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReleased); c != nil && needsSomebody(c.Reason) {
-		p.why += ": " + event.Truncate(c.Message, mostOfMessage)
+	if c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReleased); c != nil && needsAdministrator(c.Reason) {
+		p.why += ": " + event.Truncate(c.Message, maxMessage)
 	}
 	return p
 }
 
-// mostOfMessage is how much of a member's message the hub repeats.
-const mostOfMessage = 1024
+// maxMessage is how many bytes of a member's message the hub repeats at most.
+const maxMessage = 1024
 
-// needsSomebody reports whether a member that has this reason for its condition Released waits until somebody acts.
-func needsSomebody(reason string) bool {
+// needsAdministrator reports whether a member that has this reason for its condition Released waits until an administrator acts.
+func needsAdministrator(reason string) bool {
 	return reason == fleetv1alpha1.ReasonDeleteProtected || reason == fleetv1alpha1.ReasonEpochRegression
 }
 

@@ -414,10 +414,11 @@ func problem(err error) string {
 		Rights:     "the kubeconfig's user lacks rights; install chart flotilla-member there with agent.push=true, and use its account flotilla-agent",
 		API:        "the Kubernetes API: check the address",
 	}
-	cause, regressed := link.CauseOf(err), (*link.EpochError)(nil)
-	switch {
-	case errors.As(err, &regressed):
+	if regressed, ok := errors.AsType[*link.EpochError](err); ok {
 		return regressed.Error()
+	}
+	cause := link.CauseOf(err)
+	switch {
 	case errors.Is(err, errOtherCluster):
 		return errOtherCluster.Error()
 	case errors.Is(err, errRedirect):

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -129,15 +128,6 @@ func plan(o *observed, now time.Time) planned {
 		p.Recheck = timing.Sooner(p.Recheck, missingTimeLeft(o.oldStatus.Conditions, now))
 	}
 	return p
-}
-
-// missingTimeLeft returns how soon objects that are missing on the hub stall the source; 0 if they already do. conditions are the previous ones.
-func missingTimeLeft(conditions []metav1.Condition, now time.Time) time.Duration {
-	since := missingSince(conditions)
-	if since == nil {
-		return missingTimeout
-	}
-	return max(since.Add(missingTimeout).Sub(now), 0)
 }
 
 // missingObjectReasons returns the reasons for problems that go away when somebody creates an object on the hub.

@@ -144,11 +144,16 @@ func readiness(
 // missingTooLong reports whether, according to the previous conditions, objects have been missing on the hub for longer than missingTimeout, or
 // the source is already stalled because of that.
 func missingTooLong(conditions []metav1.Condition, now time.Time) bool {
-	if stalledBy(conditions, missingObjectReasons()) {
-		return true
-	}
+	return stalledBy(conditions, missingObjectReasons()) || missingTimeLeft(conditions, now) == 0
+}
+
+// missingTimeLeft returns how soon objects that are missing on the hub stall the source; 0 if they already do. conditions are the previous ones.
+func missingTimeLeft(conditions []metav1.Condition, now time.Time) time.Duration {
 	since := missingSince(conditions)
-	return since != nil && !now.Before(since.Add(missingTimeout))
+	if since == nil {
+		return missingTimeout
+	}
+	return max(since.Add(missingTimeout).Sub(now), 0)
 }
 
 // missingSince returns since when objects have been missing on the hub, according to the previous conditions; nil if none was.

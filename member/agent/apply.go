@@ -292,8 +292,8 @@ type withdrawal struct {
 	deleteNothing bool
 }
 
-// mostFailures is how many objects may fail before withdrawLines gives up until the next attempt.
-const mostFailures = 10
+// maxFailures is how many objects may fail before withdrawLines gives up until the next attempt.
+const maxFailures = 10
 
 // leftovers is what is left after withdrawing lines without rows.
 type leftovers struct {
@@ -312,7 +312,7 @@ func (w writer) withdrawLines(ctx context.Context, lines []*fleetv1alpha1.Applie
 		gone, why, err := w.withdrawLine(ctx, line, as)
 		if err != nil {
 			failed = append(failed, err)
-			if !isAboutRow(err) || len(failed) == mostFailures {
+			if !isAboutRow(err) || len(failed) == maxFailures {
 				break
 			}
 		}

@@ -64,8 +64,7 @@ func unclaimedEvent(lines []*fleetv1alpha1.AppliedWork) event.Event {
 // regressedText says why a leaving cluster keeps what the hub asks to delete, and what to do.
 func regressedText(hubEpoch, seen int64) string {
 	return fmt.Sprintf("nothing is deleted, because the hub's epoch is %d and this cluster has seen %d, as after the hub was restored from a backup: "+
-		"if it is the right hub, raise the epoch in its ConfigMap %s/%s; to keep the objects, set spec.leave.policy of the MemberCluster to %s",
-		hubEpoch, seen, fleetv1alpha1.SystemNamespace, fleetv1alpha1.EpochConfigMap, fleetv1alpha1.LeaveOrphan)
+		"%s; to keep the objects, set spec.leave.policy of the MemberCluster to %s", hubEpoch, seen, link.RaiseEpoch, fleetv1alpha1.LeaveOrphan)
 }
 
 func staleTombstoneEvent(name string, err error) event.Event {

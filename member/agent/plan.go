@@ -493,8 +493,7 @@ func removes(o observed, field []string) bool {
 
 func regressionProblem(o observed, doing string) *problem {
 	return blocked(fleetv1alpha1.ReasonEpochRegression,
-		"the hub asks to %s at an epoch lower than %d, which this cluster has seen; if it is the right hub, raise the epoch in its ConfigMap %s/%s",
-		doing, o.permission.epoch, fleetv1alpha1.SystemNamespace, fleetv1alpha1.EpochConfigMap)
+		"the hub asks to %s at an epoch lower than %d, which this cluster has seen; %s", doing, o.permission.epoch, link.RaiseEpoch)
 }
 
 // ours reports whether live is the object of the ledger line. It compares the UID or, while the line has no UID yet, our annotation.

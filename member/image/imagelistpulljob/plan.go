@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -16,6 +15,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/control"
 	"github.com/flotilla-io/flotilla/pkg/plan/timing"
 	"github.com/flotilla-io/flotilla/pkg/workload/pulljob"
 )
@@ -76,8 +76,7 @@ func plan(o observed, now time.Time) planned {
 func wanted(list *appsv1beta1.ImageListPullJob, image string) *appsv1beta1.ImagePullJob {
 	spec := pulljob.WithDefaults(appsv1beta1.ImagePullJobSpec{Image: image, ImagePullJobTemplate: list.Spec.ImagePullJobTemplate})
 	const longest = validation.DNS1123SubdomainMaxLength - len("-18446744073709551615") // A hash has up to 20 digits.
-	// A part of a name can't begin with "-".
-	name := strings.TrimRight(list.Name[:min(len(list.Name), longest)], ".")
+	name := control.NamePrefix(list.Name, longest)
 	return &appsv1beta1.ImagePullJob{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: list.Namespace, Name: fmt.Sprintf("%s-%s", name, hashOf(spec)),

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/control"
 	"github.com/flotilla-io/flotilla/pkg/noded/podprobe"
 	"github.com/flotilla-io/flotilla/pkg/noded/recreate"
 	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
@@ -54,8 +54,7 @@ func (f *failing) name() string { return requestName(f.pod, f.container, f.id) }
 func requestName(pod *corev1.Pod, container, id string) string {
 	const longest = 200
 	sum := sha256.Sum256([]byte(string(pod.UID) + "/" + container + "/" + id))
-	// The name of an object has no dash after a dot.
-	return strings.TrimRight(pod.Name[:min(len(pod.Name), longest)], ".") + "-liveness-" + hex.EncodeToString(sum[:8])
+	return control.NamePrefix(pod.Name, longest) + "-liveness-" + hex.EncodeToString(sum[:8])
 }
 
 // delayed is a container that has to wait.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/control"
 	"github.com/flotilla-io/flotilla/pkg/pod/podwebhook"
 )
 
@@ -80,9 +81,7 @@ func (f facts) Change(pod *corev1.Pod) string {
 	if first == slices.Min(priorities) {
 		return "its containers have the same launch priority"
 	}
-	name := cmp.Or(pod.GenerateName, pod.Name)
-	// The name of an object has no dash after a dot.
-	name = strings.TrimRight(name[:min(len(name), longestPrefix)], "-.") + "-" + f.suffix + barrierSuffix
+	name := control.NamePrefix(cmp.Or(strings.TrimSuffix(pod.GenerateName, "-"), pod.Name), longestPrefix) + "-" + f.suffix + barrierSuffix
 	for i, p := range priorities {
 		if p == first {
 			continue

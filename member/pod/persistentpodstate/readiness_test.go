@@ -22,7 +22,7 @@ func TestKstatusTellsHowFarAPersistentPodStateIs(t *testing.T) {
 		want     kstatus.Status
 	}{
 		{name: "it is active", want: kstatus.CurrentStatus},
-		{name: "its target does not exist yet", inactive: &fault{reasonTargetGone, "there is none"}, want: kstatus.InProgressStatus},
+		{name: "its target does not exist yet", inactive: &fault{reasonTargetGone, "it does not exist"}, want: kstatus.InProgressStatus},
 		{name: "its pods are not sent to the webhook yet", inactive: &fault{reasonNotSent, "not yet"}, want: kstatus.InProgressStatus},
 		{name: "another PersistentPodState has its target", inactive: &fault{reasonTargetTaken, "by another"}, want: kstatus.FailedStatus},
 		{name: "its target may not be read", inactive: &fault{reasonTargetDenied, "forbidden"}, want: kstatus.FailedStatus},

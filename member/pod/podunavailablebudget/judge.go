@@ -174,9 +174,9 @@ func recordGrant(s *policyv1beta1.PodUnavailableBudgetStatus, r podwebhook.Reque
 	(*grants)[r.Old.Name] = grantTime(now, r.Old)
 }
 
-// grantTime returns the time to record for a grant, in whole seconds like the times of pods. It is not before the pod's creation, even if the
-// clock of this replica is behind that of the apiserver: otherwise the grant would seem to be for an earlier pod with the same name. pod is
-// nil if unknown.
+// grantTime returns the time to record for a grant, in whole seconds like the times of pods. It is never before the pod's creation, even if this
+// replica's clock is behind the apiserver's; otherwise the grant would seem to be for an earlier pod with the same name. pod is nil if it is
+// unknown.
 func grantTime(now time.Time, pod *corev1.Pod) metav1.Time {
 	at := now.UTC().Truncate(time.Second)
 	if pod != nil && at.Before(pod.CreationTimestamp.Time) {

@@ -100,7 +100,12 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	}
 	_, o.whyNotActive = r.Opening.Sent(ctx, namespaces)
 	o.notSent = map[string]string{}
+	checked := map[string]bool{}
 	for _, pod := range o.pods {
+		if checked[pod.Namespace] {
+			continue
+		}
+		checked[pod.Namespace] = true
 		if sent, why := r.Opening.Sent(ctx, pod.Namespace); !sent {
 			o.notSent[pod.Namespace] = why
 		}

@@ -77,7 +77,7 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-func countIf[N int | int32](n *N, condition bool) {
+func countIf(n *int32, condition bool) {
 	if condition {
 		*n++
 	}

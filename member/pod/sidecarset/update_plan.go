@@ -87,7 +87,9 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 			out.resets = append(out.resets, *reset)
 		}
 		f, changesIn := o.factsOf(pod, now)
-		countIf(&out.unselected, f.Old && f.NotInPlace == notSelected)
+		if f.Old && f.NotInPlace == notSelected {
+			out.unselected++
+		}
 		out.recheck = timing.Sooner(out.recheck, changesIn)
 		byKey[f.Key] = pod
 		facts = append(facts, f)

@@ -51,6 +51,9 @@ const (
 	TombstoneEpoch = "epoch"
 )
 
+// RaiseEpoch says what to do if a member has seen a higher epoch than its hub has now.
+const RaiseEpoch = "if it is the right hub, raise the epoch in its ConfigMap " + fleetv1alpha1.SystemNamespace + "/" + fleetv1alpha1.EpochConfigMap
+
 // EpochError means that an agent keeps what a tombstone asks to delete, because the tombstone's epoch is lower than one that the member has
 // seen, or missing.
 type EpochError struct {
@@ -60,8 +63,7 @@ type EpochError struct {
 
 func (e *EpochError) Error() string {
 	return fmt.Sprintf("nothing is deleted, because the member has seen epoch %d and the ConfigMap has a lower one or none, as after the hub was "+
-		"restored from a backup; if it is the right hub, raise the epoch in its ConfigMap %s/%s, or set policy in this ConfigMap to %s",
-		e.Seen, fleetv1alpha1.SystemNamespace, fleetv1alpha1.EpochConfigMap, fleetv1alpha1.LeaveOrphan)
+		"restored from a backup; %s, or set policy in this ConfigMap to %s", e.Seen, RaiseEpoch, fleetv1alpha1.LeaveOrphan)
 }
 
 // ErrLeft is the error with which an agent ends when its cluster has left the hub: the binding is removed and nothing is left to do. Don't start
