@@ -30,6 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/clusterprofile"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
 	"github.com/flotilla-io/flotilla/hub/workloadspread"
 	"github.com/flotilla-io/flotilla/pkg/control/event"
 	"github.com/flotilla-io/flotilla/pkg/feature"
@@ -103,6 +104,7 @@ func Scheme() (*runtime.Scheme, error) {
 func Restrict(o ctrl.Options) ctrl.Options {
 	only := cluster.CacheByObject()
 	maps.Copy(only, workloadspread.CacheByObject())
+	maps.Copy(only, uniteddeployment.CacheByObject())
 	o.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: only}
 	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}
 	return o

@@ -59,6 +59,7 @@ var writes = map[string]string{
 
 	"hub/uniteddeployment/dependencies.go update: Update": byVersion,
 	"hub/uniteddeployment/dependencies.go remove: Delete": byVersion,
+	"hub/uniteddeployment/history.go trim: Delete":        byUID,
 
 	"member/admission/ask.go announce: Patch":     byVersion,
 	"member/admission/entries.go maintain: Patch": byVersion,
@@ -135,6 +136,7 @@ var writes = map[string]string{
 	"pkg/workload/pulljob/pulljob.go Drop: Delete":       byUID,
 	"pkg/control/report/report.go Write: Patch":          byVersion,
 	"pkg/control/revision/history.go Write: Patch":       byVersion,
+	"pkg/control/revision/history.go takeOver: Patch":    byVersion,
 }
 
 // TestAttack21WritesHaveAPrecondition compares the table with the code: a new write needs a line, and a Delete must name its preconditions in

@@ -15,8 +15,9 @@ const (
 	// object without it. It is removed when the object is orphaned. Format: the UID of the MemberWork.
 	FleetRowUID = "fleet.kruise.io/row-uid"
 
-	// FleetSourceUID is a label on MemberWorks and WorkContents. The hub sets it, and uses it to find all rows of one source and to count
-	// unused contents. Format: the UID of the object on the hub that the row was created for, or that the content was first written for.
+	// FleetSourceUID is a label on MemberWorks, WorkContents and the hub's ControllerRevisions. The hub sets it, and uses it to find all rows of
+	// one source, to count unused contents, and to cache no other revisions. Format: the UID of the object on the hub that the row was created
+	// for, that the content was first written for, or that the revision belongs to.
 	FleetSourceUID = "fleet.kruise.io/source-uid"
 
 	// FleetCluster is a label on the objects that the hub keeps for one member (its namespace, rows and roles). It is set by the hub and read

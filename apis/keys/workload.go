@@ -101,9 +101,15 @@ const (
 	SubsetReserved = "apps.kruise.io/united-deployment-reserved-pod"
 
 	// TemplateGeneration is an annotation on the workload of a subset with the metadata.generation that resulted from the last change of
-	// anything but its replicas and partition. The UnitedDeployment controller sets it together with that change, and reads it to tell whether
-	// the workload's counts of updated pods refer to its current template. Format: a number; without it, the current generation counts.
+	// anything but its replicas, partition, maxUnavailable and paused. The UnitedDeployment controller sets it together with that change, and
+	// reads it to tell whether the workload's counts of updated pods refer to its current template. Format: a number; without it, the current
+	// generation counts.
 	TemplateGeneration = "fleet.kruise.io/template-generation"
+
+	// SubsetMaxUnavailable is an annotation on the workload of a subset with the number for the subset in updateStrategy.manualUpdate. It is
+	// set by the UnitedDeployment controller together with what the number does, such as a pause, and read by it to undo that when the number
+	// is removed. Format: a number; without it, maxUnavailable and a pause of the workload are not the controller's.
+	SubsetMaxUnavailable = "fleet.kruise.io/max-unavailable"
 )
 
 // Keys of all our kinds that are served in two versions.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/util/retry"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -95,11 +98,56 @@ func (f *change) write(ctx context.Context, c client.Client, base, set workload)
 	if f.dryRun == cmdutil.DryRunServer {
 		options = append(options, client.DryRunAll)
 	}
-	patch := client.MergeFromWithOptions(base.Unstructured, client.MergeFromWithOptimisticLock{})
+	patch, err := patchFrom(base, set)
+	if err != nil {
+		return err
+	}
 	if err := c.Patch(ctx, set.Unstructured, patch, options...); err != nil {
 		return fmt.Errorf("patch %s: %w", set.id(), err)
 	}
 	return nil
+}
+
+// patchFrom returns the patch from base to set. That is a merge patch, unless a list in it has a null: an apiserver drops the field with the
+// null, and a null in the patch of a subset has a meaning. Edits change only the spec.
+func patchFrom(base, set workload) (client.Patch, error) {
+	patch := client.MergeFromWithOptions(base.Unstructured, client.MergeFromWithOptimisticLock{})
+	data, err := patch.Data(set.Unstructured)
+	if err != nil {
+		return nil, fmt.Errorf("patch of %s: %w", set.id(), err)
+	}
+	var changes any
+	if err := json.Unmarshal(data, &changes); err != nil {
+		return nil, fmt.Errorf("patch of %s: %w", set.id(), err)
+	}
+	if !nullInList(changes, false) {
+		return patch, nil
+	}
+	data, err = json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": base.GetResourceVersion()},
+		{"op": "replace", "path": "/spec", "value": set.Object["spec"]},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("patch of %s: %w", set.id(), err)
+	}
+	return client.RawPatch(types.JSONPatchType, data), nil
+}
+
+// nullInList reports whether a list in v, or v if inside is true, has a null.
+func nullInList(v any, inside bool) bool {
+	switch v := v.(type) {
+	case nil:
+		return inside
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return nullInList(e, true) })
+	case map[string]any:
+		for _, e := range v {
+			if nullInList(e, inside) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // show prints one object as the flags request, by default its name and what was done.

@@ -30,8 +30,8 @@ func exposeCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "expose (TYPE NAME | TYPE/NAME) [--port PORT] [--target-port PORT]",
 		Short: "Create a Service for a workload",
-		Long: "Create a Service for the pods of a CloneSet, or of a StatefulSet or DaemonSet in apps.kruise.io. It selects them by\n" +
-			"the labels in the workload's selector. Without --port, it has the ports that the containers declare.",
+		Long: "Create a Service for the pods of a CloneSet or UnitedDeployment, or of a StatefulSet or DaemonSet in apps.kruise.io. It\n" +
+			"selects them by the labels in the workload's selector. Without --port, it has the ports that the containers declare.",
 		Example: "  kubectl kruise expose cloneset/demo --port 80 --target-port 8000\n" +
 			"  kubectl kruise expose asts/db --name db-peers --cluster-ip None",
 	}
@@ -69,13 +69,9 @@ func exposeCommand(open func() (conn, error)) *cobra.Command {
 
 // service returns the Service that the flags ask for.
 func (f *exposeFlags) service(set workload) (*unstructured.Unstructured, error) {
-	template := &corev1.PodTemplateSpec{}
-	fields, _, err := unstructured.NestedMap(set.Object, "spec", "template")
-	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, template)
-	}
+	template, err := set.podTemplate()
 	if err != nil {
-		return nil, fmt.Errorf("%s: template: %w", set.id(), err)
+		return nil, err
 	}
 	s := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},

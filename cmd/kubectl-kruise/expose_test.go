@@ -81,7 +81,7 @@ func TestExpose(t *testing.T) {
 
 func TestExposeServesEachKind(t *testing.T) {
 	t.Parallel()
-	for typed, set := range map[string]client.Object{"asts": statefulSet(), "ads": daemonSet()} {
+	for typed, set := range map[string]client.Object{"asts": statefulSet(), "ads": daemonSet(), "ud": unitedDeployment()} {
 		k := newCluster(t, set)
 		out, err := run(t, k, "expose", typed, "demo", "--port", "80", "--labels", "team=a", "--dry-run=client", "-o", "yaml")
 		require.NoError(t, err)

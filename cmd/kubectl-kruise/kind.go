@@ -27,6 +27,8 @@ type facts struct {
 	// partition is as the user wrote it, or "" if it keeps no pods. kept is how many pods it keeps.
 	partition string
 	kept      int32
+	// stopped are the subsets none of whose pods are updated, as a sentence shows them.
+	stopped string
 	// fault is why the partition can't be read.
 	fault error
 	// only selects the nodes that the update is for. Nil means all nodes.
@@ -39,8 +41,12 @@ type facts struct {
 	revision string
 	// Numbers of desired and existing pods: see standing.
 	want, total, ready, available, updated, complete int32
-	// conditions are named as in a StatefulSet. Conditions of a CloneSet with the same meaning are converted, and so is progressing.
+	// conditions are named as in a StatefulSet. Conditions of other kinds with the same meaning are converted, and so is progressing.
 	conditions []appsv1beta1.WorkloadCondition
+	// failed is why the rollout can't continue, if no condition of a StatefulSet has that meaning. message is what it waits for otherwise.
+	failed, message string
+	// parts are the parts of the rollout in the clusters of a hub. There are none for a rollout in one cluster.
+	parts []part
 }
 
 const progressing = appsv1beta1.WorkloadConditionType(appsv1beta1.CloneSetProgressing)
@@ -50,18 +56,46 @@ const group = "apps.kruise.io"
 
 // kind defines what differs between the kinds that verbs serve.
 type kind struct {
-	// noun is the kind's name in sentences. alias is its name on the command line if Kubernetes has a kind with the same noun.
+	// noun is the kind's name in sentences. alias is its name on the command line, which differs if Kubernetes has a kind with the same noun.
 	noun, alias string
 	// read extracts the facts from an object of either API version.
 	read func(context.Context, workload) (facts, error)
+	// pod returns the path of the pod template, and paused that of the field that pauses the rollout.
+	pod, paused fieldPath
+	// runs returns the kind of workload that a template is for, if it isn't this kind. Nil means that it always is.
+	runs func(template map[string]any) string
+	// revised returns the template of a revision in a form that the object's version accepts. Nil means that it has that form.
+	revised func(ctx context.Context, w workload, template map[string]any) (map[string]any, error)
+	// same reports whether the object's template has the same meaning as one that is written differently. Nil means that no two have.
+	same func(ctx context.Context, w workload, template map[string]any) bool
+}
+
+// fieldPath returns the path of a field, or why the object doesn't have it.
+type fieldPath func(workload) ([]string, error)
+
+// fixed returns the path of a field that all objects of a kind have in the same place.
+func fixed(fields ...string) fieldPath {
+	return func(workload) ([]string, error) { return fields, nil }
+}
+
+func pausedCloneSet(w workload) ([]string, error) {
+	if w.alpha() {
+		return []string{"spec", "updateStrategy", "paused"}, nil
+	}
+	return []string{"spec", "updateStrategy", "rollingUpdate", "paused"}, nil
 }
 
 // kinds returns the kinds that verbs serve, by their name in group apps.kruise.io.
 func kinds() map[string]kind {
+	template, paused := fixed("spec", "template"), fixed("spec", "updateStrategy", "rollingUpdate", "paused")
 	return map[string]kind{
-		"CloneSet":    {noun: "cloneset", alias: "cloneset", read: readCloneSet},
-		"StatefulSet": {noun: "statefulset", alias: "asts", read: readStatefulSet},
-		"DaemonSet":   {noun: "daemonset", alias: "ads", read: readDaemonSet},
+		"CloneSet":    {noun: "cloneset", alias: "cloneset", read: readCloneSet, pod: template, paused: pausedCloneSet},
+		"StatefulSet": {noun: "statefulset", alias: "asts", read: readStatefulSet, pod: template, paused: paused},
+		"DaemonSet":   {noun: "daemonset", alias: "ads", read: readDaemonSet, pod: template, paused: paused},
+		"UnitedDeployment": {
+			noun: "uniteddeployment", alias: "ud", read: readUnitedDeployment, pod: podOfSubsets, paused: pausedUnitedDeployment,
+			runs: workloadOfSubsets, revised: revisedSubsets, same: sameSubsetTemplate,
+		},
 	}
 }
 

@@ -68,6 +68,9 @@ func daemonSet(change ...func(*appsv1beta1.DaemonSet)) *appsv1beta1.DaemonSet {
 func revisionFrom(t *testing.T, owner client.Object, number int64, image string) client.Object {
 	t.Helper()
 	r := newRevision(t, number, image, "")
+	if owner.GetObjectKind().GroupVersionKind().Kind == "UnitedDeployment" {
+		r.Data.Raw = revisionData(t, unitedDeployment(imageOfSubsets(image)).Spec.Template, nil)
+	}
 	r.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GetObjectKind().GroupVersionKind())}
 	return r
 }
@@ -75,9 +78,11 @@ func revisionFrom(t *testing.T, owner client.Object, number int64, image string)
 // TestVerbsServeEachKind runs the verbs one after another on each kind, in each version.
 func TestVerbsServeEachKind(t *testing.T) {
 	t.Parallel()
-	olderSet, olderDaemons := &appsv1alpha1.StatefulSet{}, &appsv1alpha1.DaemonSet{}
+	olderSet, olderDaemons, olderSubsets := &appsv1alpha1.StatefulSet{}, &appsv1alpha1.DaemonSet{}, &appsv1alpha1.UnitedDeployment{}
 	require.NoError(t, appsv1alpha1.StatefulSetFromHub(t.Context(), statefulSet(), olderSet))
 	require.NoError(t, appsv1alpha1.DaemonSetFromHub(t.Context(), daemonSet(), olderDaemons))
+	require.NoError(t, appsv1alpha1.UnitedDeploymentFromHub(t.Context(), overHub(), olderSubsets))
+	olderSubsets.TypeMeta = metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "UnitedDeployment"}
 	olderSet.TypeMeta = metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "StatefulSet"}
 	olderDaemons.TypeMeta = metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "DaemonSet"}
 	for _, c := range []struct {
@@ -91,6 +96,8 @@ func TestVerbsServeEachKind(t *testing.T) {
 		{"statefulsets.v1alpha1.apps.kruise.io", olderSet, "statefulset.apps.kruise.io/demo", "statefulset", "asts/demo"},
 		{"daemon", daemonSet(), "daemonset.apps.kruise.io/demo", "daemonset", "ads/demo"},
 		{"daemonsets.v1alpha1.apps.kruise.io", olderDaemons, "daemonset.apps.kruise.io/demo", "daemonset", "ads/demo"},
+		{"ud", overHub(), "uniteddeployment.apps.kruise.io/demo", "uniteddeployment", "ud/demo"},
+		{"uniteddeployments.v1alpha1.apps.kruise.io", olderSubsets, "uniteddeployment.apps.kruise.io/demo", "uniteddeployment", "ud/demo"},
 	} {
 		t.Run(c.typed, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +124,9 @@ func TestVerbsServeEachKind(t *testing.T) {
 			set.SetGroupVersionKind(c.set.GetObjectKind().GroupVersionKind())
 			require.NoError(t, s.Get(t.Context(), client.ObjectKeyFromObject(c.set), set))
 			var now corev1.PodTemplateSpec
-			fields, _, err := unstructured.NestedMap(set.Object, "spec", "template")
+			at, err := workload{set}.inPod()
+			require.NoError(t, err)
+			fields, _, err := unstructured.NestedMap(set.Object, at...)
 			require.NoError(t, err)
 			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &now))
 			require.Equal(t, "nginx:0 proxy:2 busybox:1", images(now.Spec))

@@ -90,7 +90,7 @@ func TestVerbsOfOpenKruiseThatAreNotHere(t *testing.T) {
 	t.Parallel()
 	others := []client.Object{
 		deployment(), &appsv1.StatefulSet{ObjectMeta: demo().ObjectMeta, Spec: appsv1.StatefulSetSpec{Selector: demo().Spec.Selector}},
-		&appsv1beta1.UnitedDeployment{ObjectMeta: demo().ObjectMeta, Spec: appsv1beta1.UnitedDeploymentSpec{Selector: demo().Spec.Selector}},
+		&appsv1beta1.AdvancedCronJob{ObjectMeta: demo().ObjectMeta}, unitedDeployment(),
 		&batchv1.CronJob{ObjectMeta: demo().ObjectMeta}, &corev1.ConfigMap{ObjectMeta: demo().ObjectMeta},
 	}
 	for typed, says := range map[string]string{
@@ -99,6 +99,7 @@ func TestVerbsOfOpenKruiseThatAreNotHere(t *testing.T) {
 		"create broadcastJob demo -n shop -- sleep 1":            "--image is missing",
 		"create broadcastjob demo --from=cronjob/daily":          "--from=cronjob/daily: a BroadcastJob is made from an AdvancedCronJob",
 		"create ContainerRecreateRequest demo --pod demo-a":      "create ContainerRecreateRequest is not supported: write a manifest",
+		"scaledown ud/demo --pods demo-a":                        "for a UnitedDeployment, lower the replicas of a subset",
 		"rollout approve rollout/demo":                           `"currentStepState":"StepReady"}}}', or with blueGreenStatus instead of canaryStatus if its strategy is blueGreen`,
 		"generate-docs":                                          "kubectl kruise generate-docs is not supported",
 		"alpha":                                                  "kubectl kruise alpha is not supported",
@@ -109,15 +110,14 @@ func TestVerbsOfOpenKruiseThatAreNotHere(t *testing.T) {
 		"scaledown configmap/demo --pods demo-a":                 "not configmaps/demo: it has no replicas",
 		"rollout status deployment/demo":                         "not deployments/demo: try kubectl rollout status deployments/demo",
 		"rollout pause statefulset.apps/demo":                    "in group apps: kubectl edit statefulsets/demo changes it; for one in apps.kruise.io, write asts/demo",
-		"rollout status ud/demo":                                 "not uniteddeployments/demo: kubectl get uniteddeployments/demo --watch shows its status",
-		"rollout history ud/demo":                                "not uniteddeployments/demo: kubectl describe uniteddeployments/demo shows its status, and",
-		"rollout undo ud/demo":                                   "not uniteddeployments/demo: kubectl apply -f FILE with its previous manifest rolls it back",
-		"rollout pause ud/demo":                                  "not uniteddeployments/demo: kubectl edit uniteddeployments/demo changes it",
-		"rollout restart ud/demo":                                "not uniteddeployments/demo: kubectl edit uniteddeployments/demo changes it",
-		"set image ud/demo app=nginx:2":                          "not uniteddeployments/demo: kubectl edit uniteddeployments/demo changes it",
-		"set env ud/demo A=b":                                    "not uniteddeployments/demo: kubectl edit uniteddeployments/demo changes it",
+		"rollout status acj/demo":                                "not advancedcronjobs/demo: kubectl get advancedcronjobs/demo --watch shows its status",
+		"rollout history acj/demo":                               "not advancedcronjobs/demo: kubectl describe advancedcronjobs/demo shows its status, and",
+		"rollout undo acj/demo":                                  "not advancedcronjobs/demo: kubectl apply -f FILE with its previous manifest rolls it back",
+		"rollout pause acj/demo":                                 "not advancedcronjobs/demo: kubectl edit advancedcronjobs/demo changes it",
+		"rollout restart acj/demo":                               "not advancedcronjobs/demo: kubectl edit advancedcronjobs/demo changes it",
+		"set image acj/demo app=nginx:2":                         "not advancedcronjobs/demo: kubectl edit advancedcronjobs/demo changes it",
+		"set env acj/demo A=b":                                   "not advancedcronjobs/demo: kubectl edit advancedcronjobs/demo changes it",
 		"set env cronjob/demo A=b":                               "not cronjobs/demo: try kubectl set env cronjobs/demo",
-		"expose ud/demo --port 80":                               "run kubectl create service clusterip demo --tcp=PORT:TARGET-PORT && kubectl set selector service/demo 'app=demo'",
 		"expose statefulset.apps/demo --port 80":                 "run kubectl create service clusterip demo --tcp=PORT:TARGET-PORT && kubectl set selector service/demo 'app=demo'",
 		"expose deployment/demo --port 80":                       "try kubectl expose deployments/demo",
 	} {

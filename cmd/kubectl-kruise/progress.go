@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -13,6 +14,8 @@ import (
 type lines struct {
 	out  io.Writer
 	last string
+	// printed are the details that the reader has seen last.
+	printed []string
 }
 
 func (l *lines) print(s rolloutState) error {
@@ -20,21 +23,24 @@ func (l *lines) print(s rolloutState) error {
 	if !s.done {
 		line = fmt.Sprintf("Waiting for %s %q rollout to finish: %s...", s.noun, s.name, s.waits)
 	}
-	if line == l.last {
-		return nil
+	if line != l.last {
+		if _, err := fmt.Fprintln(l.out, line); err != nil {
+			return err
+		}
 	}
-	l.last = line
-	_, err := fmt.Fprintln(l.out, line)
-	return err
+	changed := slices.DeleteFunc(slices.Clone(s.details), func(d string) bool { return slices.Contains(l.printed, d) })
+	l.last, l.printed = line, s.details
+	return printAll(l.out, changed)
 }
 
 func (l *lines) end() error { return nil }
 
-// bar draws the rollout's progress in one line of a terminal, redrawing it each time.
+// bar draws the rollout's progress in one line of a terminal, redrawing it each time. Details follow at the end.
 type bar struct {
-	out   io.Writer
-	width int
-	open  bool
+	out     io.Writer
+	width   int
+	open    bool
+	details []string
 }
 
 const (
@@ -48,13 +54,12 @@ func (b *bar) print(s rolloutState) error {
 	if _, err := fmt.Fprint(b.out, redraw, fit(renderBar(s), b.width-1)); err != nil {
 		return err
 	}
-	b.open = true
+	b.open, b.details = true, s.details
 	if !s.done {
 		return nil
 	}
 	b.open = false
-	_, err := fmt.Fprintln(b.out, "\n"+s.end())
-	return err
+	return printAll(b.out, append([]string{"\n" + s.end()}, s.details...))
 }
 
 // end moves the cursor below the bar.
@@ -63,8 +68,16 @@ func (b *bar) end() error {
 		return nil
 	}
 	b.open = false
-	_, err := fmt.Fprintln(b.out)
-	return err
+	return printAll(b.out, append([]string{""}, b.details...))
+}
+
+func printAll(out io.Writer, lines []string) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func renderBar(s rolloutState) string {

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,19 +44,53 @@ func noHistory(set workload) error {
 	return fmt.Errorf("%s has no revisions yet: its controller creates the first one; is it running?", set.id())
 }
 
-// template reads the template of a revision, including fields that the types here don't know.
-func template(r *appsv1.ControllerRevision) (map[string]any, error) {
+// content is what a revision holds, including fields that the types here don't know.
+type content struct {
+	// template is the value of spec.template.
+	template map[string]any
+	// patches are the patches of subsets, by name. They are nil if the revision says nothing about subsets.
+	patches map[string]any
+}
+
+// contentOf reads a revision.
+func contentOf(ctx context.Context, set workload, r *appsv1.ControllerRevision) (content, error) {
 	var data map[string]any
 	if err := json.Unmarshal(r.Data.Raw, &data); err != nil {
-		return nil, fmt.Errorf("read revision %s: %w", r.Name, err)
+		return content{}, fmt.Errorf("read revision %s: %w", r.Name, err)
 	}
-	found, ok, err := unstructured.NestedMap(data, "spec", "template")
+	template, ok, err := unstructured.NestedMap(data, "spec", "template")
 	if err != nil || !ok {
-		return nil, fmt.Errorf("read revision %s: it has no template", r.Name)
+		return content{}, fmt.Errorf("read revision %s: it has no template", r.Name)
 	}
-	delete(found, "$patch") // Data is a patch that replaces the template.
-	dropNulls(found)
-	return found, nil
+	delete(template, "$patch") // Data is a patch that replaces the template.
+	dropNulls(template)
+	out := content{template: template}
+	if revised := set.kind().revised; revised != nil {
+		if out.template, err = revised(ctx, set, template); err != nil {
+			return content{}, fmt.Errorf("read revision %s: %w", r.Name, err)
+		}
+	}
+	if found, ok, err := unstructured.NestedFieldNoCopy(data, "spec", "topology", "subsets"); err == nil && ok {
+		subsets, err := objects(found)
+		if err != nil {
+			return content{}, fmt.Errorf("read revision %s: %w", r.Name, err)
+		}
+		out.patches = patchesOf(subsets)
+	} else if overClusters(set) { // A hub records patches, if there are any.
+		out.patches = map[string]any{}
+	}
+	return out, nil
+}
+
+// patchesOf returns the patches of subsets, by name.
+func patchesOf(subsets []map[string]any) map[string]any {
+	out := map[string]any{}
+	for _, s := range subsets {
+		if name, ok := s["name"].(string); ok && s["patch"] != nil {
+			out[name] = s["patch"]
+		}
+	}
+	return out
 }
 
 // dropNulls removes fields with value null, such as a creationTimestamp: in a patch, null means deletion.
@@ -74,12 +111,50 @@ func dropNulls(v any) {
 	}
 }
 
-// has reports whether the set has this template.
-func (s workload) has(template map[string]any) bool {
+// has reports whether the set has this content.
+func (s workload) has(ctx context.Context, c content) bool {
 	now, _, err := unstructured.NestedMap(s.Object, "spec", "template")
 	if err != nil {
 		return false
 	}
 	dropNulls(now)
-	return apiequality.Semantic.DeepEqual(now, template)
+	same := s.kind().same
+	if !apiequality.Semantic.DeepEqual(now, c.template) && (same == nil || !same(ctx, s, c.template)) {
+		return false
+	}
+	subsets, err := s.subsets()
+	if err != nil {
+		return false
+	}
+	for _, subset := range subsets {
+		if name, ok := subset["name"].(string); ok && c.patches != nil && !apiequality.Semantic.DeepEqual(subset["patch"], c.patches[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// restore sets what the content holds. It returns the subsets whose patches it can't restore, because they no longer exist.
+func (s workload) restore(c content) (gone []string, err error) {
+	if err := unstructured.SetNestedMap(s.Object, c.template, "spec", "template"); err != nil {
+		return nil, err
+	}
+	if c.patches == nil {
+		return nil, nil
+	}
+	subsets, err := s.subsets()
+	if err != nil {
+		return nil, err
+	}
+	left := maps.Clone(c.patches)
+	for _, subset := range subsets {
+		name, _ := subset["name"].(string)
+		if patch, ok := left[name]; ok {
+			subset["patch"] = runtime.DeepCopyJSONValue(patch)
+		} else {
+			delete(subset, "patch")
+		}
+		delete(left, name)
+	}
+	return slices.Sorted(maps.Keys(left)), nil
 }

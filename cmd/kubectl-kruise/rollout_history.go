@@ -6,14 +6,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/kubectl/pkg/describe"
-
-	"github.com/flotilla-io/flotilla/pkg/control/revision"
 )
 
 // changeCause is the annotation in which users record why they changed a workload. Its revisions have a copy.
@@ -76,26 +76,27 @@ func (f *historyFlags) run(ctx context.Context, out io.Writer, c conn, set workl
 	}
 	switch {
 	case f.output.format != "":
-		return f.objects(out, set, all)
+		return f.objects(ctx, out, set, all)
 	case f.revision > 0:
-		return writeRevision(out, set.fullID(), all[0])
+		return writeRevision(ctx, out, set, all[0])
 	default:
 		return writeHistory(out, set.fullID(), all)
 	}
 }
 
 // objects prints the set with the template of each revision.
-func (f *historyFlags) objects(out io.Writer, set workload, all []*appsv1.ControllerRevision) error {
+func (f *historyFlags) objects(ctx context.Context, out io.Writer, set workload, all []*appsv1.ControllerRevision) error {
 	printer, err := f.output.printer("")
 	if err != nil {
 		return err
 	}
 	for _, r := range all {
-		then, at := set.copy(), map[string]any(nil)
-		if at, err = template(r); err != nil {
+		at, err := contentOf(ctx, set, r)
+		if err != nil {
 			return err
 		}
-		if err := unstructured.SetNestedMap(then.Object, at, "spec", "template"); err != nil {
+		then := set.copy()
+		if _, err := then.restore(at); err != nil {
 			return err
 		}
 		if err := printer.PrintObj(then.Unstructured, out); err != nil {
@@ -106,10 +107,14 @@ func (f *historyFlags) objects(out io.Writer, set workload, all []*appsv1.Contro
 }
 
 // writeRevision prints the template of one revision as kubectl does.
-func writeRevision(out io.Writer, name string, r *appsv1.ControllerRevision) error {
-	at, err := revision.PodTemplate(r)
+func writeRevision(ctx context.Context, out io.Writer, set workload, r *appsv1.ControllerRevision) error {
+	then, err := contentOf(ctx, set, r)
 	if err != nil {
 		return err
+	}
+	at, err := set.podAt(then)
+	if err != nil {
+		return fmt.Errorf("read revision %s: %w", r.Name, err)
 	}
 	if cause := r.Annotations[changeCause]; cause != "" {
 		if at.Annotations == nil {
@@ -118,13 +123,36 @@ func writeRevision(out io.Writer, name string, r *appsv1.ControllerRevision) err
 		at.Annotations[changeCause] = cause
 	}
 	var text bytes.Buffer
+	if runs := set.kind().runs; runs != nil {
+		_, _ = fmt.Fprintf(&text, "Workload:  %s\n", runs(then.template)) // A buffer returns no errors.
+	}
 	columns := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
 	describe.DescribePodTemplate(at, describe.NewPrefixWriter(columns))
 	if err := columns.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s with revision #%d\n%s\n", name, r.Revision, &text)
+	if err := writePatches(&text, then.patches); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s with revision #%d\n%s\n", set.fullID(), r.Revision, &text)
 	return err
+}
+
+// writePatches prints the patches of subsets.
+func writePatches(out io.Writer, patches map[string]any) error {
+	if len(patches) == 0 {
+		return nil
+	}
+	columns := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	_, _ = fmt.Fprintln(columns, "Patches of Subsets:") // Flush returns the errors.
+	for _, name := range slices.Sorted(maps.Keys(patches)) {
+		patch, err := json.Marshal(patches[name])
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(columns, "  %s:\t%s\n", name, patch)
+	}
+	return columns.Flush()
 }
 
 func writeHistory(out io.Writer, name string, all []*appsv1.ControllerRevision) error {

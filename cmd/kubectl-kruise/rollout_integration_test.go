@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -20,16 +21,18 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/control"
 	"github.com/flotilla-io/flotilla/pkg/workload/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// desk is a user's environment: a namespace with a running CloneSet controller, and the plugin with the cluster's kubeconfig.
+// desk is a user's environment: a namespace with running controllers of CloneSets and UnitedDeployments, and the plugin with the cluster's kubeconfig.
 type desk struct {
 	client.Client
 
@@ -44,6 +47,13 @@ func newDesk(t *testing.T) *desk {
 		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
+		}))
+	})
+	s.Run(t, "uniteddeployment", uniteddeployment.Kind(), func(mgr ctrl.Manager) {
+		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, control.Options{Clock: clock.RealClock{}}))
+		hook := &united.Webhook{Client: mgr.GetClient(), Options: united.Options{AllowClusters: true}}
+		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.UnitedDeployment]{
+			Object: &appsv1beta1.UnitedDeployment{}, Defaulter: hook, Validator: hook,
 		}))
 	})
 	return &desk{Client: s, namespace: s.Namespace(t), kubeconfig: s.Cluster.Kubeconfig, cache: t.TempDir()}
@@ -217,4 +227,36 @@ func (d *desk) migrates(t *testing.T) {
 	require.NoError(t, d.Get(t.Context(), client.ObjectKeyFromObject(shop), shop))
 	require.Equal(t, int32(0), *shop.Spec.Replicas)
 	require.NoError(t, d.Delete(t.Context(), set))
+}
+
+func TestAUserRollsOutAUnitedDeployment(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ud := unitedDeployment(func(ud *appsv1beta1.UnitedDeployment) {
+		spec := &ud.Spec.Template.CloneSetTemplate.Spec
+		spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("100%"))
+		spec.Template.Spec.InitContainers = nil
+		ud.Namespace, ud.UID, ud.Generation, ud.Status = d.namespace, "", 0, appsv1beta1.UnitedDeploymentStatus{}
+	})
+	require.NoError(t, d.Create(t.Context(), ud))
+	const follow, done = "rollout status ud/demo --timeout 90s", `uniteddeployment "demo" successfully rolled out`
+	d.ok(t, follow, done)
+	d.ok(t, "rollout undo ud/demo --to-revision 1", "skipped rollback (current template already matches revision 1)")
+	d.ok(t, "set image ud/demo nginx=nginx:2", "uniteddeployment.apps.kruise.io/demo image updated")
+	d.ok(t, follow+" --revision 2", done)
+	for _, image := range d.pods(t) {
+		require.Equal(t, "nginx:2", image)
+	}
+	d.ok(t, "rollout history ud/demo", "1         <none>\n2         <none>")
+	d.ok(t, "rollout history ud/demo --revision 1", "Workload:  CloneSet\nPod Template:")
+	d.fails(t, "rollout pause ud/demo", "ud/demo has updateStrategy.type Manual")
+
+	require.NoError(t, d.Get(t.Context(), client.ObjectKeyFromObject(ud), ud))
+	ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"a": 1}}
+	require.NoError(t, d.Update(t.Context(), ud))
+	d.ok(t, "rollout undo uniteddeployments.v1alpha1.apps.kruise.io/demo", "Note: ud/demo has partition 1 in subset a")
+	d.ok(t, follow, "partitioned roll out complete: 4 new pods have been updated...")
+	images := slices.Sorted(maps.Values(d.pods(t)))
+	require.Equal(t, []string{"nginx:1", "nginx:1", "nginx:1", "nginx:1", "nginx:2"}, images)
+	d.ok(t, "rollout restart ud/demo", "uniteddeployment.apps.kruise.io/demo restarted")
 }

@@ -13,7 +13,7 @@ func pauseCommand(open func() (conn, error)) *cobra.Command {
 		Use:   "pause (TYPE NAME | TYPE/NAME)",
 		Short: "Pause a rollout",
 		Long: "Pause a rollout: set paused in its update strategy. No more pods are updated, and none are created\n" +
-			"by surge; scaling continues.",
+			"by surge; scaling continues. A UnitedDeployment can be paused with updateStrategy.type Waves, on a hub.",
 		Example: "  kubectl kruise rollout pause cloneset/demo",
 	}
 	f := changes(cmd, "kubectl-rollout")
@@ -51,21 +51,29 @@ func pause(ctx context.Context, set workload) (string, []string, error) {
 	case err != nil:
 		return "", nil, err
 	case f.onDelete:
-		return "", nil, fmt.Errorf("%s has updateStrategy.type OnDelete: there is no rollout to pause", set.id())
+		return "", nil, fmt.Errorf("%s: there is no rollout to pause", set.onDelete())
 	case f.paused:
 		return "", nil, fmt.Errorf("%s is already paused", set.id())
 	}
-	return "paused", nil, unstructured.SetNestedField(set.Object, true, set.pausedPath()...)
+	at, err := set.kind().paused(set)
+	if err != nil {
+		return "", nil, err
+	}
+	return "paused", nil, unstructured.SetNestedField(set.Object, true, at...)
 }
 
 func resume(ctx context.Context, set workload) (string, []string, error) {
 	f, err := set.facts(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	at, err := set.kind().paused(set)
 	switch {
 	case err != nil:
 		return "", nil, err
 	case !f.paused:
 		return "", nil, fmt.Errorf("%s is not paused", set.id())
 	}
-	unstructured.RemoveNestedField(set.Object, set.pausedPath()...)
+	unstructured.RemoveNestedField(set.Object, at...)
 	return "resumed", nil, nil
 }

@@ -70,11 +70,10 @@ func restart(now time.Time, containers bool) edit {
 		case set.templateAnnotation(annotation) == at:
 			return "", nil, fmt.Errorf("%s was restarted less than a second ago: wait a second", set.id())
 		}
-		notes, inPlace := holds(set.id(), f), f.policy == appsv1beta1.PodInPlaceIfPossible || f.policy == appsv1beta1.PodInPlaceOnly
+		notes, inPlace := holds(set, f), f.policy == appsv1beta1.PodInPlaceIfPossible || f.policy == appsv1beta1.PodInPlaceOnly
 		switch {
 		case containers && f.onDelete:
-			return "", nil, fmt.Errorf("%s has updateStrategy.type OnDelete, which does not update running pods: delete the pods, or "+
-				"choose RollingUpdate", set.id())
+			return "", nil, fmt.Errorf("%s, which does not update running pods: delete the pods, or choose RollingUpdate", set.onDelete())
 		case containers && !inPlace:
 			return "", nil, fmt.Errorf("%s is not updated in place, so its pods would be recreated: omit --containers to do that, "+
 				"or choose policy InPlaceIfPossible", set.id())
@@ -117,8 +116,12 @@ func (s workload) readRestart() (added int, err error) {
 
 // noRestart returns why a restart would have no effect, and the alternatives.
 func noRestart(set workload, f facts) error {
+	where := ""
+	if overClusters(set) {
+		where = " in each cluster"
+	}
 	return fmt.Errorf("%s has podUpdatePolicy InPlaceOnly, and not all of its containers read the annotation %s through env: the "+
 		"restart would change the annotation and restart nothing. To recreate the pods, at most "+
-		"maxUnavailable at a time, run kubectl label pods -n %s -l '%s' %s=true; or choose podUpdatePolicy InPlaceIfPossible",
-		set.id(), restartedAt, set.GetNamespace(), f.selector, keys.SpecifiedDelete)
+		"maxUnavailable at a time, run kubectl label pods -n %s -l '%s' %s=true%s; or choose podUpdatePolicy InPlaceIfPossible",
+		set.id(), restartedAt, set.GetNamespace(), f.selector, keys.SpecifiedDelete, where)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,20 +24,22 @@ type rolloutState struct {
 	// waits is what the rollout waits for, or "" when it is done.
 	waits string
 	done  bool
+	// details are lines about parts of the rollout.
+	details []string
 }
 
 // rolloutStateOf returns the progress of a rollout, or why it can't complete. goal is how many pods have to be updated.
 func rolloutStateOf(set workload, f facts, goal int32) (rolloutState, error) {
 	out := rolloutState{
 		noun: set.kind().noun, name: set.GetName(), want: f.want, goal: goal, total: f.total, ready: f.ready, available: f.available,
-		updated: f.updated, complete: f.complete,
+		updated: f.updated, complete: f.complete, details: listParts(f.parts),
 	}
 	switch {
 	case f.fault != nil:
 		return out, f.fault
 	case f.onDelete:
-		return out, fmt.Errorf("%s has updateStrategy.type OnDelete: a pod is updated only when it is deleted, so there is "+
-			"no rollout to follow; kubectl get %s %s shows how many are updated", set.id(), set.kind().alias, set.GetName())
+		return out, fmt.Errorf("%s: a pod is updated only when it is deleted, so there is "+
+			"no rollout to follow; kubectl get %s %s shows how many are updated", set.onDelete(), set.kind().alias, set.GetName())
 	case f.observed < set.GetGeneration():
 		out.waits = "the controller has not seen the change yet"
 		return out, nil
@@ -45,16 +48,22 @@ func rolloutStateOf(set workload, f facts, goal int32) (rolloutState, error) {
 	if out.done = out.waits == ""; out.done {
 		return out, nil
 	}
-	if why := permanentFailure(f.conditions); why != "" {
+	if why := cmp.Or(f.failed, permanentFailure(f.conditions)); why != "" {
 		return out, fmt.Errorf("%s: %s: %s", set.id(), out.waits, why)
 	}
 	if f.paused && out.updated < out.goal {
 		out.waits += "; paused, until kubectl kruise rollout resume " + set.id()
 	}
+	if f.stopped != "" && out.updated < out.goal {
+		out.waits += "; maxUnavailable is 0 for " + f.stopped
+	}
 	if c := failing(f.conditions); c != nil {
 		out.waits += "; " + c.Message
 	} else if c := condition(f.conditions, keys.ConditionReconciling); c != nil && c.Reason == string(rollout.ReasonRefused) {
 		out.waits += "; " + c.Message
+	}
+	if f.message != "" {
+		out.waits += "; " + f.message
 	}
 	return out, nil
 }

@@ -41,7 +41,8 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 		Long: "Follow a rollout until it is complete: as many pods as the partition allows have the new\n" +
 			"template, the number of pods is as desired, and all are ready and available.\n\n" +
 			"On a terminal, it draws a bar: \"=\" is a pod that is updated and available, \"-\" one that is updated, \".\" one\n" +
-			"that is still to be updated; the pods after \"|\" are kept by the partition. Elsewhere, it writes a line for each change.\n\n" +
+			"that is still to be updated; the pods after \"|\" are kept by the partition. Elsewhere, it writes a line for each change.\n" +
+			"For a UnitedDeployment over several clusters, each cluster has a line too: on a terminal once, at the end.\n\n" +
 			"It fails, and says why, when the rollout exceeds its deadline or can't continue with the current spec, when the\n" +
 			"workload is deleted, and when --timeout expires.",
 		Example: "  kubectl kruise rollout status cloneset/demo\n" +

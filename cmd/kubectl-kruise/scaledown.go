@@ -45,7 +45,8 @@ func scaledown(c client.Reader, pods []string) edit {
 	return func(ctx context.Context, set workload) (string, []string, error) {
 		if set.GetKind() != "CloneSet" {
 			return "", nil, fmt.Errorf("%s: only a CloneSet can be scaled down by pod name; for a StatefulSet, list the ordinals in "+
-				"spec.reserveOrdinals and lower replicas; for a DaemonSet, change the nodes", set.id())
+				"spec.reserveOrdinals and lower replicas; for a DaemonSet, change the nodes; for a UnitedDeployment, lower the replicas of a subset",
+				set.id())
 		}
 		at := []string{"spec", "scaleStrategy", "podsToDelete"}
 		listed, _, err := unstructured.NestedStringSlice(set.Object, at...)

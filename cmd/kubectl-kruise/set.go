@@ -6,9 +6,9 @@ func setCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set",
 		Short: "Change images, variables, resources and the ServiceAccount of pods",
-		Long: "Change images, variables, resources and the ServiceAccount in the template of CloneSets, and of StatefulSets and\n" +
-			"DaemonSets in apps.kruise.io. Pods are updated as after any change of the template. For workloads of Kubernetes itself,\n" +
-			"use kubectl set.",
+		Long: "Change images, variables, resources and the ServiceAccount in the template of CloneSets and UnitedDeployments, and of\n" +
+			"StatefulSets and DaemonSets in apps.kruise.io. Pods are updated as after any change of the template. For workloads of\n" +
+			"Kubernetes itself, use kubectl set.",
 	}
 	addGroups(cmd, []*cobra.Command{
 		setImageCommand(open), setEnvCommand(open), setResourcesCommand(open), setServiceAccountCommand(open),

@@ -33,9 +33,11 @@ func setServiceAccountCommand(open func() (conn, error)) *cobra.Command {
 // setServiceAccount also writes the equivalent deprecated field if the template has it.
 func setServiceAccount(name string) edit {
 	return func(_ context.Context, set workload) (done string, _ []string, _ error) {
-		pod := []string{"spec", "template", "spec"}
 		for _, field := range []string{"serviceAccountName", "serviceAccount"} {
-			at := append(pod, field)
+			at, err := set.inPod("spec", field)
+			if err != nil {
+				return "", nil, err
+			}
 			current, there, err := unstructured.NestedString(set.Object, at...)
 			switch {
 			case err != nil:

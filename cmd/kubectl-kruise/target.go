@@ -48,8 +48,7 @@ func (t *target) find(c conn, args []string) ([]*resource.Info, error) {
 	return infos, nil
 }
 
-// workloads is find for verbs that serve only CloneSets, StatefulSets and DaemonSets of apps.kruise.io. verb is the name of the command, for
-// the remedy in the error.
+// workloads is find for verbs that serve only the kinds in kinds. verb is the name of the command, for the remedy in the error.
 func (t *target) workloads(c conn, verb string, args []string) ([]workload, error) {
 	infos, err := t.find(c, args)
 	if err != nil {
@@ -69,7 +68,7 @@ func (t *target) workloads(c conn, verb string, args []string) ([]workload, erro
 			return nil, fmt.Errorf("%s is in group %s: %s; for one in %s, write %s/%s", info.ObjectName(),
 				gvk.Group, try, group, served.alias, info.Name)
 		case !ok || gvk.Group != group:
-			return nil, fmt.Errorf("%s serves CloneSets, StatefulSets and DaemonSets of %s, not %s: %s",
+			return nil, fmt.Errorf("%s serves CloneSets, StatefulSets, DaemonSets and UnitedDeployments of %s, not %s: %s",
 				verb, group, info.ObjectName(), try)
 		}
 		sets[i] = workload{object}

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // workload is a set of pods, of one of the kinds that verbs serve and in one of the served versions. It keeps all fields: fields that the
@@ -28,23 +30,63 @@ func (s workload) id() string { return s.kind().alias + "/" + s.GetName() }
 // fullID returns its name in printed output.
 func (s workload) fullID() string { return s.kind().noun + ".apps.kruise.io/" + s.GetName() }
 
+// onDelete says that the set, or the workloads of its template, have the update strategy OnDelete.
+func (s workload) onDelete() string {
+	if s.kind().runs != nil {
+		return s.id() + " has updateStrategy.type OnDelete in its template"
+	}
+	return s.id() + " has updateStrategy.type OnDelete"
+}
+
 func (s workload) alpha() bool { return s.GroupVersionKind().Version == "v1alpha1" }
 
-// pausedPath returns the path of the field paused in the set's version.
-func (s workload) pausedPath() []string {
-	if s.alpha() && s.GetKind() == "CloneSet" {
-		return []string{"spec", "updateStrategy", "paused"}
+// inPod returns the path of a field in the pod template.
+func (s workload) inPod(fields ...string) ([]string, error) {
+	at, err := s.kind().pod(s)
+	return slices.Concat(at, fields), err
+}
+
+// podAt returns the pod template that the set has with other content.
+func (s workload) podAt(c content) (*corev1.PodTemplateSpec, error) {
+	then := s.copy()
+	if _, err := then.restore(c); err != nil {
+		return nil, err
 	}
-	return []string{"spec", "updateStrategy", "rollingUpdate", "paused"}
+	return then.podTemplate()
+}
+
+// podTemplate returns the pod template.
+func (s workload) podTemplate() (*corev1.PodTemplateSpec, error) {
+	at, err := s.inPod()
+	if err != nil {
+		return nil, err
+	}
+	out := &corev1.PodTemplateSpec{}
+	fields, _, err := unstructured.NestedMap(s.Object, at...)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: template: %w", s.id(), err)
+	}
+	return out, nil
 }
 
 // annotateTemplate sets an annotation on the pod template.
 func (s workload) annotateTemplate(key, value string) error {
-	return unstructured.SetNestedField(s.Object, value, "spec", "template", "metadata", "annotations", key)
+	at, err := s.inPod("metadata", "annotations", key)
+	if err != nil {
+		return err
+	}
+	return unstructured.SetNestedField(s.Object, value, at...)
 }
 
 func (s workload) templateAnnotation(key string) string {
-	v, _, _ := unstructured.NestedString(s.Object, "spec", "template", "metadata", "annotations", key)
+	at, err := s.inPod("metadata", "annotations", key)
+	if err != nil {
+		return ""
+	}
+	v, _, _ := unstructured.NestedString(s.Object, at...)
 	return v
 }
 
@@ -78,7 +120,10 @@ func (s workload) each(pattern string, edit func(container) error) error {
 
 // eachOf is each for one list. It returns how many containers match.
 func (s workload) eachOf(list, pattern string, edit func(container) error) (int, error) {
-	at := []string{"spec", "template", "spec", list}
+	at, err := s.inPod("spec", list)
+	if err != nil {
+		return 0, err
+	}
 	all, _, err := unstructured.NestedSlice(s.Object, at...)
 	if err != nil || len(all) == 0 {
 		return 0, err

@@ -9,6 +9,8 @@ func table() []mutant {
 		plan       = "member/agent/plan.go"
 		liveness   = "hub/cluster/liveness.go"
 		request    = "hub/cluster/request.go"
+		ledger     = "hub/rollout/rollout.go"
+		rollouts   = "hub/rollout.TestI22SimulatedRollouts"
 		properties = "hub/allot.TestAllocateProperties"
 		moves      = "hub/allot.TestTransferProperties"
 		agentPlan  = "member/agent.TestPlan"
@@ -58,7 +60,15 @@ func table() []mutant {
 		{"I20", "member/agent/heartbeat.go", `err == nil && order < 0 { // An error`, `err == nil && order < -1 { // An error`, []string{"member/agent.TestI20RevisionOfTheHubThatGoesBackEndsTheConnection"}},
 		{"I21", "member/agent/binding.go", `bound.UID != hub.UID || bound.Cluster != mc.Name {`, `bound.Cluster != mc.Name {`, []string{"member/agent.TestBindingState"}},
 		{"I22", "hub/allot/partition.go", `for _, i := range members[:left] {`, `for _, i := range members[:min(left, 0)] {`, []string{"hub/allot.TestPartitionsProperties"}},
+		{"I22", ledger, `n.bound += e.total()`, `n.bound += e.missing`, []string{rollouts}},
+		{"I22", ledger, `return e.missing + min(max(e.unavailable-e.missing, 0), e.begins)`, `return e.missing + min(max(e.unavailable-e.missing, 0), min(e.begins, 0))`, []string{rollouts}},
+		{"I22", ledger, `e.unavailable += max(p.Replicas-p.Sent, 0)`, `e.unavailable += min(p.Replicas-p.Sent, 0)`, []string{rollouts}},
+		{"I22", ledger, `s.Grant.UnavailableUpper = max(e.unavailable, unavailable)`, `s.Grant.UnavailableUpper = unavailable`, []string{rollouts}},
+		{"I22", ledger, `return max(min(allowed-p.Updated+max(p.Pods-p.Replicas, 0), old), 0)`, `return max(min(allowed-p.Updated, old), 0)`, []string{"hub/rollout.TestNext"}},
+		{"I22", ledger, `return max(n.limits.Desired-n.limits.Partition-n.updated, 0)`, `return max(n.limits.Desired-n.limits.Partition, 0)`, []string{rollouts}},
+		{"I22", ledger, `s.Grant.Partition += back`, `s.Grant.Partition += min(back, 0)`, []string{rollouts}},
 		{"I23", "member/agent/status.go", `if upToDate(a.line, o.want, a.live) && kind.Observed(a.live) {`, `if upToDate(a.line, o.want, a.live) {`, []string{"member/agent.TestStatus"}},
+		{"I24", ledger, `if e.begins > 0 && !p.Dark && (n.limits.Paused || !s.Current) {`, `if e.begins > 0 && !p.Dark && !s.Current {`, []string{rollouts}},
 		{"I26", "member/agent/status.go", `for size(s) > statusLimit && len(s.Subsets) > 0 {`, `for size(s) < 0 && len(s.Subsets) > 0 {`, []string{"member/agent.TestStatusStaysWithinItsLimit"}},
 		{"I26", "member/agent/status.go", `statusLimit = 4096`, `statusLimit = 8192`, []string{"member/agent.TestStatusStaysWithinItsLimit"}},
 		{"I26", "hub/resourcedistribution/status.go", `return lines[:min(len(lines), shown)]`, `return lines`, []string{"hub/resourcedistribution.TestStatus"}},
@@ -91,6 +101,9 @@ func table() []mutant {
 		{"I44", plan, `case how == fleetv1alpha1.AdoptNever:`, `case false:`, []string{agentPlan}},
 		{"I44", plan, `case how == fleetv1alpha1.AdoptIfEqual && len(o.differs) > 0:`, `case false:`, []string{agentPlan}},
 		{"I44", "member/agent/field.go", `if name == keys.FleetRowUID { // This annotation is always ours.`, `if name == "" {`, []string{"member/agent.TestI44FieldsThatOthersOwnAreLeftToThem"}},
+		{"I45", ledger, `if n.room() >= n.replicas[p.Cluster] {`, `if n.replicas[p.Cluster] >= 0 {`, []string{"hub/uniteddeployment.TestClustersThatJoinDuringARollout"}},
+		{"I47", ledger, `most = min(most, max(e.total()-removed, e.missing))`, `most = min(most, max(e.total(), e.missing))`, []string{rollouts}},
+		{"I48", ledger, `max(budget-(n.bound-e.total()), e.missing))`, `budget-(n.bound-e.total()))`, []string{rollouts}},
 
 		{"A01", "member/agent/leave.go", `if membership != nil && membership.Spec.Hub.MemberClusterUID != data[link.TombstoneUID] {`, `if false {`, []string{"member/agent.TestAttack01TombstoneOfAnEarlierMembershipIsIgnored"}},
 		{"A02", plan, `older := o.row.Generation < applied.RowGeneration`, `older := false`, []string{"member/agent.TestAttack02HubThatWasRestoredIsNotTrusted"}},
@@ -115,7 +128,7 @@ func table() []mutant {
 		{"A16", "pkg/manager/cert/drain.go", `const bodyLimit = 64 << 20`, `const bodyLimit = 64 << 30`, []string{"pkg/manager/cert.TestAttack16BodiesAreBounded"}},
 		{"A18", "hub/cluster/plan.go", `drop = planNotAccepted(o).drop // Permissions`, `drop = nil // Permissions`, []string{"hub/cluster.TestAttack18HubThatLostItsEpochRevokesRights"}},
 		{"A19", "hub/cluster/memory.go", `r.leaving = now`, `r.leaving = mc.DeletionTimestamp.Time`, []string{"hub/cluster.TestAttack19LeaveIsTimedByTheHub"}},
-		{"A20", "hub/uniteddeployment/status.go", `cmp.Compare(reported[a], reported[b]), cmp.Compare(b, a))`, `cmp.Compare(b, a))`, []string{"hub/uniteddeployment.TestAttack20OneMemberDoesNotNameTheRevision"}},
+		{"A20", "hub/uniteddeployment/status.go", `s.UpdatedRevision = p.revision.Revision.Name`, `for _, row := range a.Rows { s.UpdatedRevision = row.Status.Revision }`, []string{"hub/uniteddeployment.TestAttack20NoMemberNamesTheRevision"}},
 		{"A22", plan, `why := link.NeverPlaced(o.want.object.GroupVersionKind().GroupKind())`, `why := ""`, []string{agentPlan}},
 		{"A22", plan, `why = o.resources.Refuses(o.resource)`, `why = ""`, []string{agentPlan}},
 		{"A23", "hub/row/content.go", `if u.by[namespace]+bytes > u.most {`, `if u.by[namespace]+bytes < 0 {`, []string{"hub/row.TestAttack23ContentsOfANamespaceHaveABudget"}},

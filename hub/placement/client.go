@@ -27,6 +27,9 @@ import (
 // that ends.
 const recheckTaken = time.Minute
 
+// recheckPassed is how soon a plan is made again if something that rows name had changed since it was read.
+const recheckPassed = time.Second
+
 // Client reads and writes the rows of objects of one kind. It is safe for concurrent use. Its cache needs the index of row.IndexBySource.
 type Client struct {
 	// Client writes, and reads from the cache. Live reads from the apiserver.
@@ -41,19 +44,29 @@ type Client struct {
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// Fleet reads an object into object, which must be empty, along with its rows and the clusters. It returns the errors of expect's Read. An
-// object that is being deleted doesn't count as gone.
-func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.Object) (Fleet, error) {
+// Owned reads more objects that the controller writes for an object, which has been read before. live means that the reader is the apiserver.
+type Owned func(ctx context.Context, r client.Reader, live bool) (iter.Seq[metav1.Object], error)
+
+// Fleet reads an object into object, which must be empty, along with its rows, what else it owns, and the clusters. It returns the errors of
+// expect's Read. An object that is being deleted doesn't count as gone.
+func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.Object, more ...Owned) (Fleet, error) {
 	f := Fleet{Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}}
 	var rows *fleetv1alpha1.MemberWorkList
+	owned := make([]iter.Seq[metav1.Object], len(more))
 	read := func(r client.Reader, live bool) error {
 		rows = &fleetv1alpha1.MemberWorkList{}
 		if err := r.List(ctx, rows, row.Of(object.GetUID(), live)...); err != nil {
 			return fmt.Errorf("list rows of %s: %w", key, err)
 		}
+		for i, also := range more {
+			var err error
+			if owned[i], err = also(ctx, r, live); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
-	shown := func() iter.Seq[metav1.Object] { return objects(object, rows) }
+	shown := func() iter.Seq[metav1.Object] { return objects(object, rows, owned) }
 	if err := c.Expect.ReadFinalized(ctx, c.Client, c.Live, key, object, read, shown); err != nil {
 		return f, fmt.Errorf("read %s: %w", key, err)
 	}
@@ -89,7 +102,7 @@ func inOwnNamespace(r *fleetv1alpha1.MemberWork) bool {
 	return r.Namespace == fleetv1alpha1.Namespace(r.Labels[keys.FleetCluster])
 }
 
-func objects(source client.Object, rows *fleetv1alpha1.MemberWorkList) iter.Seq[metav1.Object] {
+func objects(source client.Object, rows *fleetv1alpha1.MemberWorkList, owned []iter.Seq[metav1.Object]) iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		if !yield(source) {
 			return
@@ -97,6 +110,13 @@ func objects(source client.Object, rows *fleetv1alpha1.MemberWorkList) iter.Seq[
 		for i := range rows.Items {
 			if !yield(&rows.Items[i]) {
 				return
+			}
+		}
+		for _, more := range owned {
+			for o := range more {
+				if !yield(o) {
+					return
+				}
 			}
 		}
 	}

@@ -348,7 +348,7 @@ func TestFleetForgetsASourceThatIsGone(t *testing.T) {
 	require.NoError(t, h.Delete(t.Context(), source()))
 	_, err = h.fleet(t, source())
 	require.ErrorIs(t, err, expect.ErrGone)
-	require.Zero(t, h.Expect.Check("web-uid", objects(source(), &fleetv1alpha1.MemberWorkList{})).Count)
+	require.Zero(t, h.Expect.Check("web-uid", objects(source(), &fleetv1alpha1.MemberWorkList{}, nil)).Count)
 }
 
 func TestFleetIgnoresARowInTheNamespaceOfAnotherCluster(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/control/event"
 	"github.com/flotilla-io/flotilla/pkg/control/expect"
 	"github.com/flotilla-io/flotilla/pkg/control/metric"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/pkg/control/report"
 	"github.com/flotilla-io/flotilla/pkg/manager/link"
 	"github.com/flotilla-io/flotilla/pkg/plan/timing"
@@ -94,6 +95,10 @@ func (r *Reporter) Report(ctx context.Context, object client.Object, before, aft
 	return 0, nil
 }
 
+// ErrPlanAgain means that Require has failed because of a status that the kind now changes. That is no failure: the status is written, and its
+// event starts the next reconcile.
+var ErrPlanAgain = errors.New("the plan depends on a status that is out of date")
+
 // Kind is a kind whose objects have one row in each cluster they are placed in. It holds the functions that its Controller calls, in call
 // order. O is what a reconcile has read, P is what it plans, and S is the kind's status.
 type Kind[O Observed, P Planned, S any] struct {
@@ -118,6 +123,9 @@ type Kind[O Observed, P Planned, S any] struct {
 	Rows func(client.Reader) handler.EventHandler
 	// Watch adds more watches. It may be nil.
 	Watch func(*builder.Builder) *builder.Builder
+	// Require writes what the rows of an object name, before anything else is written. It may be nil. After an error nothing else is written,
+	// and the error is reported, except for ErrPlanAgain.
+	Require func(context.Context, Client, O, P) error
 	// Prepare writes what the rows of an object need, before the rows are written. It may be nil. Its problems and errors don't prevent any
 	// row.
 	Prepare func(context.Context, Client, O, P) ([]Problem, error)
@@ -230,6 +238,30 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 	if plan.Idle {
 		return ctrl.Result{}, nil
 	}
+	a, err := r.write(ctx, o, p)
+	if a.Withheld && ownership.Passed(err) { // The cache is behind. What has changed may not belong to the object, and then has no event.
+		return ctrl.Result{RequeueAfter: recheckPassed}, nil
+	}
+	// The object that was read is older than its finalizer, so a status write would be refused. The event of the finalizer write follows.
+	if plan.RemoveFinalizer || plan.AddFinalizer && err == nil {
+		return ctrl.Result{}, err
+	}
+	before, after := r.kind.Status(o, p, Summarize(fleet, plan, a), r.clock.Now())
+	later, reported := r.reporter.Report(ctx, object, before, after, r.kind.Change(o, before, after))
+	if errors.Is(err, ErrPlanAgain) {
+		err = nil
+	}
+	return r.reporter.Writer.Result(object, timing.Sooner(later, plan.Recheck, a.Recheck, fleet.EvictsIn()), errors.Join(err, reported))
+}
+
+// write writes what was planned. The error is also in the result.
+func (r *Controller[O, P, S]) write(ctx context.Context, o O, p P) (Result, error) {
+	object, fleet, plan := o.Source(), o.Placement(), p.Step()
+	if r.kind.Require != nil {
+		if err := r.kind.Require(ctx, r.Client, o, p); err != nil {
+			return withheld(fleet, plan, err), err
+		}
+	}
 	var problems []Problem
 	var unprepared error
 	if r.kind.Prepare != nil {
@@ -237,13 +269,6 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 	}
 	a, err := r.Apply(ctx, object, fleet, plan)
 	r.kind.Metrics.Wrote(a)
-	err = errors.Join(unprepared, err)
-	a.Err, a.Problems = err, append(a.Problems, problems...)
-	// The object that was read is older than its finalizer, so a status write would be refused. The event of the finalizer write follows.
-	if plan.RemoveFinalizer || plan.AddFinalizer && err == nil {
-		return ctrl.Result{}, err
-	}
-	before, after := r.kind.Status(o, p, Summarize(fleet, plan, a), r.clock.Now())
-	later, reported := r.reporter.Report(ctx, object, before, after, r.kind.Change(o, before, after))
-	return r.reporter.Writer.Result(object, timing.Sooner(later, plan.Recheck, a.Recheck, fleet.EvictsIn()), errors.Join(err, reported))
+	a.Err, a.Problems = errors.Join(unprepared, err), append(a.Problems, problems...)
+	return a, a.Err
 }

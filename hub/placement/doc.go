@@ -11,6 +11,7 @@
 //
 //	Client.Fleet   reads the clusters and the object's rows, once the cache shows our last writes
 //	Plan           the kind divides and renders, with Fleet.Availability, Fleet.Select and Withdraw
+//	Require        the kind writes what the rows name, if they name anything
 //	Client.Apply   writes the finalizer, the rows and the withdrawals
 //	Status         the kind gathers, with the Summary of its rows
 //

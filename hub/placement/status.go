@@ -20,12 +20,23 @@ type Result struct {
 	// Missed are the keys of the rows that could not be written as planned. Written are the clusters of the rows that were written.
 	Missed  map[string]bool
 	Written []string
+	// Withheld is true if nothing was written, because something that the rows name could not be written.
+	Withheld bool
 	// Recheck is how soon to retry what a problem holds up, or 0 if there is nothing to retry.
 	Recheck time.Duration
 	// Problems are about withdrawals that are paused or paced, and rows that are in the way of others.
 	Problems []Problem
 	// Err holds the failures for the status, without conflicts.
 	Err error
+}
+
+// withheld returns the result of a plan of which nothing was written.
+func withheld(f Fleet, p Plan, err error) Result {
+	out := Result{Rows: f.Rows, Missed: make(map[string]bool, len(p.Wants)), Withheld: true, Err: err}
+	for _, want := range p.Wants {
+		out.Missed[want.Place()] = true
+	}
+	return out
 }
 
 // Summary is what the rows of an object say about it, for the object's status.

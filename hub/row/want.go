@@ -170,7 +170,8 @@ func unbounded(s fleetv1alpha1.MemberWorkSpec) fleetv1alpha1.MemberWorkSpec {
 	s.Patch = runtime.RawExtension{}
 	s.Grant.Subsets = slices.Clone(s.Grant.Subsets)
 	for i := range s.Grant.Subsets {
-		s.Grant.Subsets[i].Lower, s.Grant.Subsets[i].Upper = 0, 0
+		g := &s.Grant.Subsets[i]
+		g.Lower, g.Upper, g.UnavailableUpper, g.UpdatedUpper = 0, 0, 0, 0
 	}
 	return s
 }

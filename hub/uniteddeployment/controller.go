@@ -2,14 +2,18 @@ package uniteddeployment
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
 // sourceKind is the kind of the objects that this controller reconciles.
@@ -44,13 +48,22 @@ func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1be
 		Status: func(o *observed, p planned, a placement.Summary, now time.Time) (before, after appsv1beta1.UnitedDeploymentStatus) {
 			return o.ud.Status, status(o, p, a, now)
 		},
+		Require: func(ctx context.Context, c placement.Client, o *observed, p planned) error {
+			return history{c}.write(ctx, o, p)
+		},
 		Prepare: func(ctx context.Context, c placement.Client, o *observed, p planned) ([]placement.Problem, error) {
-			return dependencies{c}.apply(ctx, o.ud, p.serves(o))
+			problems, err := dependencies{c}.apply(ctx, o.ud, p.serves(o))
+			return problems, errors.Join(err, history{c}.trim(ctx, o, p))
 		},
 		Gone: func(ctx context.Context, c placement.Client, key client.ObjectKey) error {
 			return dependencies{c}.withdraw(ctx, key)
 		},
-		Watch: watchDependencies,
+		Indexes: func(ctx context.Context, i client.FieldIndexer) error {
+			return ownership.IndexByOwner(ctx, i, &appsv1.ControllerRevision{})
+		},
+		Watch: func(b *builder.Builder) *builder.Builder {
+			return watchDependencies(b).Owns(&appsv1.ControllerRevision{})
+		},
 		Change: func(o *observed, before, after appsv1beta1.UnitedDeploymentStatus) placement.Change {
 			return changed(ptr.Deref(o.ud.Spec.Replicas, 1), before, after)
 		},

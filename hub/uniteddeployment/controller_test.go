@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,13 +47,21 @@ type fixture struct {
 func newFixture(tb testing.TB, objects ...client.Object) *fixture {
 	tb.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
 		require.NoError(tb, add(scheme))
 	}
 	b := &fixture{sent: &testkit.Events{}}
+	funcs := b.Funcs()
+	create := funcs.Create
+	funcs.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if _, ok := o.(*appsv1.ControllerRevision); ok { // The fake client sets no UID, and expectations are by UID.
+			o.SetUID(uuid.NewUUID())
+		}
+		return create(ctx, c, o, opts...)
+	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&appsv1beta1.UnitedDeployment{}, &fleetv1alpha1.MemberWork{}, &fleetv1alpha1.MemberCluster{}).
-		WithInterceptorFuncs(b.Funcs())
+		WithInterceptorFuncs(funcs)
 	require.NoError(tb, Kind(placement.Options{}).Index(tb.Context(), testkit.Indexes{Builder: builder}))
 	c := builder.Build()
 	b.clock = clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
@@ -94,7 +104,7 @@ func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 	all, uds := hub(1)
 	b := newFixture(t, all...)
 	ud, writes := b.reconcile(t, uds[0])
-	require.Equal(t, 3, writes, "a content, a row and the status")
+	require.Equal(t, 4, writes, "a revision, a content, a row and the status")
 	require.Len(t, ud.Status.SubsetStatuses, 1)
 	events := len(b.sent.All())
 	again, writes := b.reconcile(t, ud)

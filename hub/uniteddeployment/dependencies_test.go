@@ -38,7 +38,7 @@ func TestAPropagationFollowsTheClustersOfAnObject(t *testing.T) {
 	t.Parallel()
 	b, ud := dependent(t)
 	ud, writes := b.reconcile(t, ud)
-	require.Equal(t, 4, writes, "a Propagation, a content, a row and the status")
+	require.Equal(t, 5, writes, "a revision, a Propagation, a content, a row and the status")
 	p := b.placing(t, ud)
 	require.NotNil(t, p)
 	require.True(t, metav1.IsControlledBy(p, ud))

@@ -32,6 +32,8 @@ type part struct {
 	leftover bool
 	// grant is the grant that the row has now. After planning, it is the next grant.
 	grant fleetv1alpha1.SubsetGrant
+	// outdated is true if counts may be about another revision than the one that is rolled out over the clusters.
+	outdated bool
 	// acked is true if the cluster has acknowledged the latest generation of its row.
 	acked bool
 	// counts is the cluster's last report.

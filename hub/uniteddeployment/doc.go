@@ -14,5 +14,7 @@
 // The state of a plan is in the rows (grant, lower and upper bounds, ordinals), so that a hub that was killed at any time continues from
 // there, and an idle hub writes nothing.
 //
+// Each template, with the patches of its subsets, has a ControllerRevision on the hub (history.go), which is written before the rows.
+//
 // Objects whose subsets name no cluster are left to the member stack of the hub's cluster. If there is none, they get a condition.
 package uniteddeployment

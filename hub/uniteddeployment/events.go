@@ -2,6 +2,7 @@ package uniteddeployment
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/hub/placement"
@@ -21,11 +22,13 @@ const (
 	eventWithdrawing = "WithdrawingSlices"
 )
 
-// changed returns how a change of status is reported. A failure, its end, a deletion and the end of a change must be written immediately.
+// changed returns how a change of status is reported. A failure, its end, a deletion, a collision and the end of a change must be written
+// immediately.
 // replicas is the number in the spec.
 func changed(replicas int32, before, after appsv1beta1.UnitedDeploymentStatus) placement.Change {
 	var events []event.Event
-	mayWait := !complete(after) || complete(before) && before.ObservedGeneration == after.ObservedGeneration
+	mayWait := ptr.Equal(before.CollisionCount, after.CollisionCount)
+	mayWait = mayWait && (!complete(after) || complete(before) && before.ObservedGeneration == after.ObservedGeneration)
 	for _, t := range placement.Transitions(united.Form(), before.Conditions, after.Conditions) {
 		ok := t.To.Status == corev1.ConditionTrue
 		switch t.Type {

@@ -4,20 +4,26 @@ import (
 	"context"
 	"encoding/json"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // observed is what a reconcile has read. It points into the cache and must not be changed.
 type observed struct {
 	placement.Fleet
 	ud *appsv1beta1.UnitedDeployment
+	// history are the object's revisions, oldest first.
+	history []*appsv1.ControllerRevision
 	// folded are the slices of rows without a patch, by cluster. Their patch was too long, so their content is the whole slice. A slice is nil
 	// if the content is missing.
 	folded map[string][]byte
+	// contents are the contents of rows whose revision is not in the history, by cluster. They are read only for the type Waves.
+	contents map[string]content
 	// namespaceTerminating is true if the object's namespace is being deleted. It is read only if the object is being deleted too.
 	namespaceTerminating bool
 	// localMember is true if this cluster also runs the member stack.
@@ -31,10 +37,11 @@ func observe(ctx context.Context, c placement.Client, key client.ObjectKey, opti
 	o := &observed{
 		ud:          &appsv1beta1.UnitedDeployment{},
 		folded:      map[string][]byte{},
+		contents:    map[string]content{},
 		localMember: options.LocalMember,
 	}
 	var err error
-	if o.Fleet, err = c.Fleet(ctx, key, o.ud); err != nil {
+	if o.Fleet, err = c.Fleet(ctx, key, o.ud, o.readHistory); err != nil {
 		return nil, err
 	}
 	o.Kinds = []schema.GroupKind{appsv1beta1.GroupVersion.WithKind("UnitedDeployment").GroupKind()}
@@ -46,6 +53,11 @@ func observe(ctx context.Context, c placement.Client, key client.ObjectKey, opti
 			continue
 		}
 		if o.folded[cluster], err = c.Manifest(ctx, row); err != nil {
+			return nil, err
+		}
+	}
+	if united.Waves(o.ud) {
+		if err := o.readContents(ctx, c); err != nil {
 			return nil, err
 		}
 	}

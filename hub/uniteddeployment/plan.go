@@ -4,22 +4,31 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // planned is the next step for one UnitedDeployment.
 type planned struct {
 	placement.Plan
+	// revision makes the update revision the newest of the history. It is zero if no row is written.
+	revision revision.Step
+	// surplus are the revisions to delete.
+	surplus []*appsv1.ControllerRevision
 	// runsHere is true if a member stack in this cluster runs the object, so that the numbers in its status don't come from the hub.
 	runsHere bool
 	// parts are all subsets in all clusters, with the next grants of the rows.
 	parts []part
 	// allocation says where the replicas should run.
 	allocation allot.Allocation
+	// rollout is the rollout over the clusters; nil for another type of update.
+	rollout *rollingOut
 	// moves has a sentence for each move, which says what the move waits for.
 	moves []string
 	// problems say what is not as desired.
@@ -50,9 +59,21 @@ func plan(o *observed) planned {
 	if p.allocation.Unallocated > 0 {
 		p.problems = append(p.problems, tainted(p.parts)...)
 	}
+	wanted, err := revisionOf(o.ud)
+	if err != nil {
+		p.problems = append(p.problems, placement.Problem{Reason: fleetv1alpha1.ReasonInvalid, Message: err.Error()})
+		return p
+	}
+	p.revision = revision.Next(o.history, wanted)
 	targets := targetsOf(p.parts, p.allocation)
 	partitions := partitionsOf(o.ud, p.parts, targets)
-	steps := allot.Transfer(placement.Limits(o.ud.Spec.Topology.Placement, replicas(o.ud), barred(p.allocation, p.parts)), holdings(p.parts, targets))
+	limits := placement.Limits(o.ud.Spec.Topology.Placement, replicas(o.ud), barred(p.allocation, p.parts))
+	var rollout *rollingOut
+	if united.Waves(o.ud) {
+		rollout = p.startRollout(o)
+		limits = rollout.limitMoves(limits)
+	}
+	steps := allot.Transfer(limits, holdings(p.parts, targets))
 	for i, s := range steps {
 		p.parts[i].grant = fleetv1alpha1.SubsetGrant{
 			Name: p.parts[i].name, Replicas: int32(s.Replicas), Partition: int32(min(partitions[i], s.Replicas)), //nolint:gosec // bounded by spec.replicas
@@ -63,7 +84,11 @@ func plan(o *observed) planned {
 			p.moves = append(p.moves, s.Why)
 		}
 	}
+	if rollout != nil {
+		rollout.plan(&p, limits, steps)
+	}
 	p.render(o)
+	p.surplus = p.findSurplus(o)
 	return p
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
@@ -158,7 +159,7 @@ func (l lister) IsWatchListSemanticsUnSupported() bool { return true }
 func cacheOf(b *testing.B, objects map[string][]runtime.Object) client.Client {
 	b.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
 		require.NoError(b, add(scheme))
 	}
 	mapper := testrestmapper.TestOnlyStaticRESTMapper(scheme)
@@ -171,7 +172,7 @@ func cacheOf(b *testing.B, objects map[string][]runtime.Object) client.Client {
 		},
 	})
 	require.NoError(b, err)
-	require.NoError(b, row.IndexBySource(b.Context(), cached))
+	require.NoError(b, Kind(placement.Options{}).Index(b.Context(), cached))
 	c, err := client.New(&rest.Config{}, client.Options{
 		Scheme: scheme, Mapper: mapper, HTTPClient: http.DefaultClient, Cache: &client.CacheOptions{Reader: cached},
 	})

@@ -2,6 +2,7 @@ package uniteddeployment
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -71,8 +72,8 @@ type sliceStrategy struct {
 	Type         appsv1beta1.UnitedDeploymentUpdateStrategyType `json:"type"`
 }
 
-// manifest returns the part of the slices that is the same in every cluster.
-func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
+// manifest returns the part of the slices that is the same in every cluster with that template.
+func manifest(ud *appsv1beta1.UnitedDeployment, template appsv1beta1.SubsetTemplate) ([]byte, error) {
 	annotations := maps.Clone(ud.Annotations)
 	maps.DeleteFunc(annotations, func(key, _ string) bool { return placement.Bookkeeping(key) })
 	raw, err := json.Marshal(sliceManifest{
@@ -81,7 +82,7 @@ func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
 		Metadata:   sliceMeta{Name: ud.Name, Namespace: ud.Namespace, Labels: ud.Labels, Annotations: annotations},
 		Spec: sliceSpec{
 			Selector:             ud.Spec.Selector,
-			Template:             ud.Spec.Template,
+			Template:             template,
 			RevisionHistoryLimit: ud.Spec.RevisionHistoryLimit,
 		},
 	})
@@ -95,6 +96,7 @@ func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
 // field, a value that a user sets in the member would not be reverted.
 func patch(parts []part) ([]byte, error) {
 	partitions := make(map[string]int32, len(parts))
+	var maxUnavailable map[string]int32 // Members of an older version would refuse an empty one.
 	p := slicePatch{Spec: slicePatchSpec{
 		Topology: sliceTopology{Subsets: make([]sliceSubset, 0, len(parts))},
 		UpdateStrategy: sliceStrategy{
@@ -112,7 +114,14 @@ func patch(parts []part) ([]byte, error) {
 			Tolerations:      part.spec.Tolerations,
 		})
 		partitions[part.name] = part.grant.Partition
+		if n := part.grant.MaxUnavailable; n != nil {
+			if maxUnavailable == nil {
+				maxUnavailable = map[string]int32{}
+			}
+			maxUnavailable[part.name] = *n
+		}
 	}
+	p.Spec.UpdateStrategy.ManualUpdate.MaxUnavailable = maxUnavailable
 	raw, err := json.Marshal(p)
 	if err != nil {
 		return nil, fmt.Errorf("encode a slice: %w", err)
@@ -122,15 +131,11 @@ func patch(parts []part) ([]byte, error) {
 
 // render adds the rows to the plan: one for each cluster that has or should have replicas of a subset.
 func (p *planned) render(o *observed) {
-	common, err := manifest(o.ud)
-	if err != nil {
-		p.problems = append(p.problems, placement.Problem{Reason: fleetv1alpha1.ReasonInvalid, Message: err.Error()})
-		return
-	}
 	byCluster := map[string][]part{}
 	for _, part := range p.parts {
 		byCluster[part.Cluster] = append(byCluster[part.Cluster], part)
 	}
+	manifests := map[string][]byte{} // by revision
 	p.Withdrawals = placement.Terminating(o.Fleet)
 	for _, w := range p.Withdrawals {
 		delete(byCluster, w.Row.Labels[keys.FleetCluster])
@@ -147,7 +152,7 @@ func (p *planned) render(o *observed) {
 		case len(parts) == 0 || (live == nil && !needsRow(o, cluster, parts)):
 			continue
 		default:
-			p.addWant(o, cluster, common, parts)
+			p.addWant(o, cluster, manifests, parts)
 		}
 	}
 }
@@ -173,10 +178,26 @@ func withoutEmptied(parts []part) (kept []part, emptied bool) {
 	return kept, emptied
 }
 
-// addWant adds the row for a cluster.
-func (p *planned) addWant(o *observed, cluster string, common []byte, parts []part) {
-	raw, err := patch(parts)
-	if err != nil {
+// addWant adds the row for a cluster. manifests are the manifests that other rows have, by revision.
+func (p *planned) addWant(o *observed, cluster string, manifests map[string][]byte, parts []part) {
+	has := content{template: o.ud.Spec.Template}
+	if p.rollout != nil {
+		known := false
+		if has, known = p.rollout.contentFor(cluster); !known {
+			p.problems = append(p.problems, unreadable(cluster))
+			return
+		}
+		if !p.rollout.current[cluster] {
+			parts = withPatches(parts, has.patches)
+		}
+	}
+	common, err := manifests[has.revision], error(nil)
+	if common == nil || has.revision == "" && p.rollout != nil {
+		common, err = manifest(o.ud, has.template)
+		manifests[has.revision] = common
+	}
+	raw, unpatched := patch(parts)
+	if err := errors.Join(err, unpatched); err != nil {
 		p.problems = append(p.problems, placement.Problem{Cluster: cluster, Reason: fleetv1alpha1.ReasonInvalid, Message: err.Error()})
 		return
 	}
@@ -190,9 +211,21 @@ func (p *planned) addWant(o *observed, cluster string, common []byte, parts []pa
 		Patch:    raw,
 	}
 	want.Grant.Epoch, _ = o.Epoch(cluster)
+	want.Grant.Revision = has.revision
 	for _, part := range parts {
 		want.Grant.Replicas += part.grant.Replicas
 		want.Grant.Subsets = append(want.Grant.Subsets, part.grant)
 	}
 	p.Wants = append(p.Wants, want)
+}
+
+// withPatches returns parts with the patches of another revision. Leftovers have the patch of their slice already.
+func withPatches(parts []part, patches map[string]*runtime.RawExtension) []part {
+	parts = slices.Clone(parts)
+	for i := range parts {
+		if !parts[i].leftover {
+			parts[i].spec.Patch = patches[parts[i].Subset]
+		}
+	}
+	return parts
 }

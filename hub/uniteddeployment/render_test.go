@@ -12,5 +12,5 @@ func TestSlicesHaveEachFieldThatTheHubDoesNotActOn(t *testing.T) {
 	testkit.RequireSent(t, appsv1beta1.UnitedDeploymentSpec{}, nil, sliceSpec{}, slicePatchSpec{})
 	testkit.RequireSent(t, appsv1beta1.Topology{}, []string{"scheduleStrategy", "placement", "dependencies"}, sliceTopology{})
 	testkit.RequireSent(t, appsv1beta1.Subset{}, []string{"minReplicas", "maxReplicas", "cluster", "clusterSelector"}, sliceSubset{})
-	testkit.RequireSent(t, appsv1beta1.UnitedDeploymentUpdateStrategy{}, nil, sliceStrategy{})
+	testkit.RequireSent(t, appsv1beta1.UnitedDeploymentUpdateStrategy{}, []string{"rollout"}, sliceStrategy{})
 }

@@ -1,28 +1,31 @@
 package uniteddeployment
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
 // status returns the new status of the object.
 func status(o *observed, p planned, a placement.Summary, now time.Time) appsv1beta1.UnitedDeploymentStatus {
 	s := *o.ud.Status.DeepCopy()
+	if errors.Is(a.Err, revision.ErrCollision) { // With another count, the next plan gives the revision another name.
+		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
+		return s
+	}
 	if p.runsHere {
 		setConditions(p, a, p.problems, &s, now)
 		return s
@@ -32,12 +35,16 @@ func status(o *observed, p planned, a placement.Summary, now time.Time) appsv1be
 	s.UnallocatedReplicas = int32(p.allocation.Unallocated) //nolint:gosec // at most spec.replicas
 	s.StaleClusters = int32(len(a.Stale))                   //nolint:gosec // a count of clusters
 	problems := slices.Concat(p.problems, a.Problems, a.Blocked)
+	s.Rollout = nil
+	if p.rollout != nil {
+		s.Rollout = p.rollout.status()
+	}
 	subsets, running := subsetStatuses(o, p, a, &problems)
 	sumSubsets(&s, subsets)
 	s.Replicas = running
 	s.SubsetStatuses = placement.Worst(subsets, rankOf)
 	if p.Deleting == "" {
-		setRevisions(o.ud.Name, p, a, &s)
+		setRevisions(p, a, &s)
 	}
 	if a.Observed {
 		s.ObservedGeneration = o.ud.Generation
@@ -77,6 +84,9 @@ func hasJustBegun(before, after appsv1beta1.UnitedDeploymentStatus) bool {
 	for _, line := range after.SubsetStatuses {
 		granted += line.Replicas
 	}
+	if waits := after.Rollout; waits != nil && waits.Message != "" && (before.Rollout == nil || before.Rollout.Message != waits.Message) {
+		return false // Whoever pauses a rollout waits for the answer.
+	}
 	return complete(before) && placed != nil && placed.Status == corev1.ConditionTrue && after.AvailableReplicas >= granted
 }
 
@@ -107,12 +117,16 @@ func subsetStatuses(o *observed, p planned, a placement.Summary, problems *[]pla
 		reported := placement.PlausibleFor(max(part.grant.Replicas, part.grant.Upper))
 		line := appsv1beta1.SubsetStatus{
 			Name: part.name, Cluster: part.Cluster, Stale: a.Stale[part.Cluster],
-			Replicas:             part.grant.Replicas,
-			ReadyReplicas:        reported.Cut(part.counts.Ready),
-			AvailableReplicas:    reported.Cut(part.counts.Available),
-			UpdatedReplicas:      reported.Cut(part.counts.Updated),
-			UpdatedReadyReplicas: reported.Cut(part.counts.UpdatedReady),
-			Partition:            part.grant.Partition,
+			Replicas:                 part.grant.Replicas,
+			ReadyReplicas:            reported.Cut(part.counts.Ready),
+			AvailableReplicas:        reported.Cut(part.counts.Available),
+			UpdatedReplicas:          reported.Cut(part.counts.Updated),
+			UpdatedReadyReplicas:     reported.Cut(part.counts.UpdatedReady),
+			UpdatedAvailableReplicas: reported.Cut(part.counts.UpdatedAvailable),
+			Partition:                part.grant.Partition,
+		}
+		if part.outdated {
+			line.UpdatedReplicas, line.UpdatedReadyReplicas, line.UpdatedAvailableReplicas = 0, 0, 0
 		}
 		running += reported.Cut(part.counts.Replicas)
 		line.ObservedGeneration = before[subsetAt{part.name, part.Cluster}]
@@ -122,7 +136,7 @@ func subsetStatuses(o *observed, p planned, a placement.Summary, problems *[]pla
 		if !line.Stale && line.ObservedGeneration < o.ud.Status.ObservedGeneration {
 			// The cluster did not answer when the others had applied this generation, and now reports pods of an earlier one. Clients that wait for
 			// observedGeneration would take them for updated.
-			line.UpdatedReplicas, line.UpdatedReadyReplicas = 0, 0
+			line.UpdatedReplicas, line.UpdatedReadyReplicas, line.UpdatedAvailableReplicas = 0, 0, 0
 		}
 		if row := a.Rows[part.Cluster]; row != nil && placement.Blocked(row) {
 			line.Reason = row.Status.Reason
@@ -175,7 +189,7 @@ func partitionDiffers(p part) bool {
 // sumSubsets adds up the subsets. Pods in a cluster that doesn't answer count as existing and updated, which is most likely, but not as
 // ready or available, which is unknown.
 func sumSubsets(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStatus) {
-	s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas = 0, 0, 0, 0
+	s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas = 0, 0, 0, 0, 0
 	for _, line := range subsets {
 		s.UpdatedReplicas += line.UpdatedReplicas
 		if line.Stale {
@@ -184,6 +198,7 @@ func sumSubsets(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.Sub
 		s.ReadyReplicas += line.ReadyReplicas
 		s.AvailableReplicas += line.AvailableReplicas
 		s.UpdatedReadyReplicas += line.UpdatedReadyReplicas
+		s.UpdatedAvailableReplicas += line.UpdatedAvailableReplicas
 	}
 }
 
@@ -199,20 +214,10 @@ func rankOf(line appsv1beta1.SubsetStatus) int {
 	}
 }
 
-// setRevisions takes the revision name from the members. The template is the same bytes everywhere, and so is the hash. Because a member may
-// report anything, the name must be a valid revision name of this object, and the one that most members report.
-func setRevisions(name string, p planned, a placement.Summary, s *appsv1beta1.UnitedDeploymentStatus) {
-	reported := map[string]int{}
-	for cluster, row := range a.Rows {
-		revision := row.Status.Revision
-		if !a.Stale[cluster] && a.Applied[cluster] && strings.HasPrefix(revision, name+"-") && len(validation.IsDNS1123Subdomain(revision)) == 0 {
-			reported[revision]++
-		}
-	}
-	if len(reported) > 0 {
-		s.UpdatedRevision = slices.MaxFunc(slices.Collect(maps.Keys(reported)), func(a, b string) int {
-			return cmp.Or(cmp.Compare(reported[a], reported[b]), cmp.Compare(b, a))
-		})
+// setRevisions sets the names of the revisions. While a revision can't be written, the previous one is still named.
+func setRevisions(p planned, a placement.Summary, s *appsv1beta1.UnitedDeploymentStatus) {
+	if p.revision.Revision != nil && !a.Withheld {
+		s.UpdatedRevision = p.revision.Revision.Name
 	}
 	if s.UpdatedRevision != "" && s.StaleClusters == 0 && len(p.parts) > 0 && s.UpdatedReadyReplicas >= s.Replicas && allApplied(a.Applied) {
 		s.CurrentRevision = s.UpdatedRevision
@@ -282,12 +287,21 @@ func setConditions(p planned, a placement.Summary, problems []placement.Problem,
 	}
 }
 
+// expectedUpdated returns how many pods should be at the new revision.
 func expectedUpdated(p planned) int32 {
 	var n int32
 	for _, part := range p.parts {
-		n += part.grant.Replicas - part.grant.Partition
+		switch {
+		case p.rollout == nil:
+			n += part.grant.Replicas - part.grant.Partition
+		case !part.leftover:
+			n += part.grant.Replicas
+		}
 	}
-	return n
+	if p.rollout != nil {
+		n -= count(p.rollout.partition)
+	}
+	return max(n, 0)
 }
 
 func reasonIf(ok bool, yes, no string) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -40,6 +41,8 @@ type rowReconciler struct {
 	distrust func(ctx context.Context, row *fleetv1alpha1.MemberWork, epoch int64) error
 	// enqueueBinding enqueues the binding controller after a row whose object is still in the ledger is gone.
 	enqueueBinding func()
+	// hubLacksAvailable means that the hub has dropped updatedAvailable from a report, because it is of the previous version.
+	hubLacksAvailable atomic.Bool
 }
 
 // Reconcile reconciles one row. The cache is enough to see that the object is up to date; anything else is planned again from what the
@@ -185,20 +188,28 @@ func (r *rowReconciler) report(ctx context.Context, o observed, p planned, a app
 	}
 	next.Drift = mem.drift
 	next = fitToLimit(next)
-	if write, after := r.due(o.row, last, next, now); !write {
+	stored := next // as the hub is expected to store it
+	if r.hubLacksAvailable.Load() {
+		stored = withoutUpdatedAvailable(next)
+	}
+	if write, after := r.due(o.row, last, stored, now); !write {
 		countPhase(r.link.Cluster, mem.countedPhase, last.Phase)
 		mem.countedPhase = last.Phase
 		r.memory.set(o.row, mem)
 		return after, nil
 	}
-	if wrote, err := r.writeStatus(ctx, o.row, next); err != nil || !wrote {
+	stored, wrote, err := r.writeStatus(ctx, o.row, next)
+	if err != nil || !wrote {
 		return 0, err
+	}
+	if !equality.Semantic.DeepEqual(next, withoutUpdatedAvailable(next)) { // The hub may be upgraded while the agent runs.
+		r.hubLacksAvailable.Store(equality.Semantic.DeepEqual(stored, withoutUpdatedAvailable(next)))
 	}
 	if p.problem != nil && p.problem.reason == reasonContended && last.Reason != reasonContended {
 		r.link.Events.Record(a.live, contendedEvent(p.problem))
 	}
 	countPhase(r.link.Cluster, mem.countedPhase, next.Phase)
-	mem.reported, mem.drift, mem.countedPhase = &next, nil, next.Phase
+	mem.reported, mem.drift, mem.countedPhase = &stored, nil, next.Phase
 	r.memory.set(o.row, mem)
 	r.throttle.Wrote(client.ObjectKeyFromObject(o.row), now)
 	return 0, nil
@@ -222,20 +233,23 @@ func (r *rowReconciler) due(
 }
 
 // writeStatus writes the status of a row at the version that was observed, and reports whether it did: after a conflict the row has changed, or is
-// gone, and its watch event starts the next reconcile. Thus the status never ends up in a later row of the same name.
-func (r *rowReconciler) writeStatus(ctx context.Context, row *fleetv1alpha1.MemberWork, s fleetv1alpha1.MemberWorkStatus) (wrote bool, err error) {
+// gone, and its watch event starts the next reconcile. Thus the status never ends up in a later row of the same name. stored is the status
+// that the hub answers with, without fields that its version doesn't have.
+func (r *rowReconciler) writeStatus(
+	ctx context.Context, row *fleetv1alpha1.MemberWork, s fleetv1alpha1.MemberWorkStatus,
+) (stored fleetv1alpha1.MemberWorkStatus, wrote bool, err error) {
 	next := row.DeepCopy()
 	next.Status = s
 	err = r.link.Hub.GetClient().Status().Patch(ctx, next,
 		client.MergeFromWithOptions(row, client.MergeFromWithOptimisticLock{}), client.FieldOwner(link.AgentManager))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return false, nil
+		return stored, false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("report row %s: %w", row.Name, err)
+		return stored, false, fmt.Errorf("report row %s: %w", row.Name, err)
 	}
 	reports.WithLabelValues(r.link.Cluster).Inc()
-	return true, nil
+	return next.Status, true, nil
 }
 
 func (r *rowReconciler) forget(key client.ObjectKey) {

@@ -153,5 +153,18 @@ func urgencyOf(row *fleetv1alpha1.MemberWork, last, next fleetv1alpha1.MemberWor
 
 // hasTransitionBounds reports whether, until the grant is acknowledged, the hub counts on numbers other than those it grants.
 func hasTransitionBounds(g fleetv1alpha1.WorkGrant) bool {
-	return slices.ContainsFunc(g.Subsets, func(s fleetv1alpha1.SubsetGrant) bool { return s.Lower != s.Replicas || s.Upper != s.Replicas })
+	return slices.ContainsFunc(g.Subsets, func(s fleetv1alpha1.SubsetGrant) bool {
+		rollout := s.MaxUnavailable != nil && (s.UnavailableUpper > *s.MaxUnavailable || s.UpdatedUpper > s.Replicas-s.Partition)
+		return s.Lower != s.Replicas || s.Upper != s.Replicas || rollout
+	})
+}
+
+// withoutUpdatedAvailable returns a status as a hub of the previous version stores it: its rows have no updatedAvailable.
+func withoutUpdatedAvailable(s fleetv1alpha1.MemberWorkStatus) fleetv1alpha1.MemberWorkStatus {
+	s.Counts.UpdatedAvailable = 0
+	s.Subsets = slices.Clone(s.Subsets)
+	for i := range s.Subsets {
+		s.Subsets[i].UpdatedAvailable = 0
+	}
+	return s
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"strings"
@@ -14,10 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/manager/link"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // report sets the status of the scene's object.
@@ -30,17 +35,17 @@ func (s *scene) report(t *testing.T, u appsv1beta1.UnitedDeploymentStatus) {
 
 func allFive() appsv1beta1.UnitedDeploymentStatus {
 	return appsv1beta1.UnitedDeploymentStatus{
-		ObservedGeneration: 7, Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 5, UpdatedReplicas: 5, UpdatedReadyReplicas: 5,
+		ObservedGeneration: 7, Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 5, UpdatedReplicas: 5, UpdatedReadyReplicas: 5, UpdatedAvailableReplicas: 5,
 		UpdatedRevision: "web-1", CurrentRevision: "web-1",
 		SubsetStatuses: []appsv1beta1.SubsetStatus{{
-			Name: "a", Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 5, UpdatedReplicas: 5, UpdatedReadyReplicas: 5,
+			Name: "a", Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 5, UpdatedReplicas: 5, UpdatedReadyReplicas: 5, UpdatedAvailableReplicas: 5,
 		}},
 	}
 }
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	five := fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 5, UpdatedReady: 5}
+	five := fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 5, UpdatedReady: 5, UpdatedAvailable: 5}
 	last := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 2, Phase: fleetv1alpha1.WorkHealthy}
 	tests := []struct {
 		name string
@@ -106,15 +111,17 @@ func TestStatus(t *testing.T) {
 			in: func(t *testing.T, s *scene) {
 				t.Helper()
 				u := allFive()
-				u.UpdatedReplicas, u.UpdatedReadyReplicas = 2, 2
+				u.UpdatedReplicas, u.UpdatedReadyReplicas, u.UpdatedAvailableReplicas = 2, 2, 1
 				u.SubsetStatuses[0].UpdatedReplicas, u.SubsetStatuses[0].UpdatedReadyReplicas, u.SubsetStatuses[0].Partition = 2, 2, 3
+				u.SubsetStatuses[0].UpdatedAvailableReplicas = 1
 				s.report(t, u)
 			},
 			want: fleetv1alpha1.MemberWorkStatus{
 				ObservedGeneration: 3, Phase: fleetv1alpha1.WorkHealthy, Revision: "web-1",
-				Counts: fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 2, UpdatedReady: 2},
+				Counts: fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 1},
 				Subsets: []fleetv1alpha1.SubsetCounts{{
-					Name: "a", Partition: 3, WorkCounts: fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 2, UpdatedReady: 2},
+					Name: "a", Partition: 3,
+					WorkCounts: fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 1},
 				}},
 			},
 		},
@@ -200,7 +207,7 @@ func TestStatusStaysWithinItsLimit(t *testing.T) {
 		for i := range subsets {
 			u.SubsetStatuses = append(u.SubsetStatuses, appsv1beta1.SubsetStatus{
 				Name: strings.Repeat(string(rune('a'+i%26)), 63), Replicas: math.MinInt32, ReadyReplicas: math.MinInt32, AvailableReplicas: math.MinInt32,
-				UpdatedReplicas: math.MinInt32, UpdatedReadyReplicas: math.MinInt32, Partition: math.MinInt32,
+				UpdatedReplicas: math.MinInt32, UpdatedReadyReplicas: math.MinInt32, UpdatedAvailableReplicas: math.MinInt32, Partition: math.MinInt32,
 			})
 		}
 		u.Conditions = []appsv1beta1.UnitedDeploymentCondition{{
@@ -225,17 +232,82 @@ func TestUsualSubsetsFitIntoAStatus(t *testing.T) {
 	t.Parallel()
 	s := fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkProgressing, Revision: strings.Repeat("r", 63)}
 	for range fleetv1alpha1.SubsetsPerRow {
-		c := fleetv1alpha1.WorkCounts{Desired: 9999, Replicas: 9999, Ready: 9999, Available: 9999, Updated: 9999, UpdatedReady: 9999}
+		c := fleetv1alpha1.WorkCounts{Desired: 9999, Replicas: 9999, Ready: 9999, Available: 9999, Updated: 9999, UpdatedReady: 9999, UpdatedAvailable: 9999}
 		s.Subsets = append(s.Subsets, fleetv1alpha1.SubsetCounts{Name: strings.Repeat("n", 40), Partition: 9999, WorkCounts: c})
 	}
 	require.Len(t, fitToLimit(s).Subsets, fleetv1alpha1.SubsetsPerRow, "no subset is dropped while counts have at most four digits")
+}
+
+// TestI39AHubOfTheVersionBeforeGetsNoUpdatedAvailable uses a hub whose rows have no updatedAvailable: its apiserver drops the field.
+func TestI39AHubOfTheVersionBeforeGetsNoUpdatedAvailable(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, registerMetrics())
+	scheme := runtime.NewScheme()
+	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
+	s := newScene(t)
+	old, writes := true, 0
+	hub := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(s.row).WithStatusSubresource(s.row).Build(), interceptor.Funcs{
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+		) error {
+			writes++
+			if err := c.SubResource(sub).Patch(ctx, o, patch, opts...); err != nil || !old {
+				return err
+			}
+			row := o.(*fleetv1alpha1.MemberWork)
+			row.Status = withoutUpdatedAvailable(row.Status)
+			return c.SubResource(sub).Update(ctx, row)
+		},
+	})
+	start := func() *rowReconciler {
+		return &rowReconciler{
+			link:   link.Link{Cluster: "east", Hub: connection{cached: hub, live: hub}, Events: &testkit.Events{}},
+			memory: newMemory(), throttle: report.Throttle{Interval: reportEvery},
+		}
+	}
+	r, now := start(), testNow()
+	// report returns how many writes some reconciles make while the object has that status.
+	report := func(change func(*appsv1beta1.UnitedDeploymentStatus)) int {
+		u := allFive()
+		change(&u)
+		s.report(t, u)
+		before := writes
+		for range 3 {
+			now = now.Add(reportEvery)
+			require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(s.row), s.row))
+			_, err := r.report(t.Context(), s.observed, planned{action: actNothing}, applied{line: s.line, live: s.live}, now)
+			require.NoError(t, err)
+		}
+		require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(s.row), s.row))
+		return writes - before
+	}
+	at := func(ready, available int32) func(*appsv1beta1.UnitedDeploymentStatus) {
+		return func(u *appsv1beta1.UnitedDeploymentStatus) {
+			u.UpdatedReadyReplicas, u.UpdatedAvailableReplicas = ready, available
+		}
+	}
+	counts := func() []int32 {
+		return []int32{s.row.Status.Counts.UpdatedReady, s.row.Status.Counts.UpdatedAvailable, s.row.Status.Subsets[0].UpdatedAvailable}
+	}
+	require.Equal(t, 1, report(at(4, 4)))
+	require.Equal(t, []int32{4, 0, 0}, counts(), "the report arrives")
+	require.Zero(t, report(at(4, 3)), "what the hub drops is no reason to write")
+	require.Equal(t, 1, report(at(5, 3)))
+	require.Equal(t, []int32{5, 0, 0}, counts())
+	r = start()
+	require.Equal(t, 1, report(at(5, 3)), "a new process learns it from its first report")
+
+	old = false
+	require.Equal(t, 1, report(at(4, 3)))
+	require.Equal(t, []int32{4, 3, 5}, counts(), "the hub has been upgraded")
+	require.Equal(t, 1, report(at(4, 4)))
 }
 
 func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	type status = fleetv1alpha1.MemberWorkStatus
 	const progressing, healthy = fleetv1alpha1.WorkProgressing, fleetv1alpha1.WorkHealthy
-	five := fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 5, UpdatedReady: 5}
+	five := fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 5, UpdatedReady: 5, UpdatedAvailable: 5}
 	// The row has generation 4.
 	previous := status{ObservedGeneration: 3, Phase: healthy, Counts: five}
 	rest := status{ObservedGeneration: 4, Phase: healthy, Counts: five}
@@ -247,9 +319,11 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 		name string
 		// move means that the hub counts on numbers other than the granted ones until they are acknowledged.
 		move bool
-		last status
-		next func(s *status)
-		want urgency
+		// granted is the row's grant, with move as above.
+		granted fleetv1alpha1.SubsetGrant
+		last    status
+		next    func(s *status)
+		want    urgency
 	}{
 		{name: "an equal status is not reported", last: moving, next: func(*status) {}, want: reportNothing},
 		{name: "counts wait", last: moving, next: func(s *status) { s.Counts.Ready = 3 }, want: reportSoon},
@@ -268,6 +342,18 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 		{name: "the acknowledgement of a change waits for its result", last: previous, next: begin, want: reportBegun},
 		{name: "surplus pods of a change wait for its result", last: previous, next: func(s *status) { begin(s); s.Counts.Replicas, s.Counts.Updated = 6, 1 }, want: reportBegun},
 		{name: "an acknowledgement during a move does not wait", move: true, last: previous, next: begin, want: reportAtOnce},
+		{
+			name: "the acknowledgement of a lower maxUnavailable does not wait", last: previous, next: begin, want: reportAtOnce,
+			granted: fleetv1alpha1.SubsetGrant{MaxUnavailable: new(int32(1)), UnavailableUpper: 3, UpdatedUpper: 5},
+		},
+		{
+			name: "the acknowledgement of a higher partition does not wait", last: previous, next: begin, want: reportAtOnce,
+			granted: fleetv1alpha1.SubsetGrant{MaxUnavailable: new(int32(1)), UnavailableUpper: 1, Partition: 2, UpdatedUpper: 5},
+		},
+		{
+			name: "the acknowledgement of a higher maxUnavailable waits for its result", last: previous, next: begin, want: reportBegun,
+			granted: fleetv1alpha1.SubsetGrant{MaxUnavailable: new(int32(3)), UnavailableUpper: 3, UpdatedUpper: 5},
+		},
 		{name: "a change that a move applied waits for its result", move: true, last: previous, next: func(s *status) { s.Phase = progressing }, want: reportBegun},
 		{name: "the first updated pod waits no longer than other counts", last: previous, next: func(s *status) { begin(s); s.Counts.UpdatedReady = 1 }, want: reportSoon},
 		{name: "the pods of a new object wait no longer than other counts", last: status{}, next: func(s *status) { s.Phase, s.Counts.Desired = progressing, 5 }, want: reportSoon},
@@ -283,7 +369,8 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Generation: 4}}
-			grant := fleetv1alpha1.SubsetGrant{Name: "a", Replicas: 5, Lower: 5, Upper: 5}
+			grant := tc.granted
+			grant.Name, grant.Replicas, grant.Lower, grant.Upper = "a", 5, 5, 5
 			if tc.move {
 				grant.Lower = 3
 			}

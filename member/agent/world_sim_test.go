@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,15 +16,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -35,7 +33,9 @@ import (
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/control/report"
+	"github.com/flotilla-io/flotilla/pkg/control/revision"
 	"github.com/flotilla-io/flotilla/pkg/manager/link"
+	unitedrules "github.com/flotilla-io/flotilla/pkg/workload/united"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -44,33 +44,6 @@ import (
 // independently. The hub and the members are separate clusters.
 
 const worldHub = "hub-uid"
-
-// connection is a cluster as seen by a process in the world.
-type connection struct {
-	cluster.Cluster
-
-	cached client.Client
-	live   client.Reader
-}
-
-func (c connection) GetClient() client.Client       { return c.cached }
-func (c connection) GetAPIReader() client.Reader    { return c.live }
-func (c connection) GetCache() cache.Cache          { return cacheReader{Reader: c.cached} }
-func (c connection) GetRESTMapper() meta.RESTMapper { return c.cached.RESTMapper() }
-
-// cacheReader is the reading part of a cache.
-type cacheReader struct {
-	cache.Cache
-	client.Reader
-}
-
-func (r cacheReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	return r.Reader.Get(ctx, key, o, opts...)
-}
-
-func (r cacheReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return r.Reader.List(ctx, list, opts...)
-}
 
 // worldClock is the clock of the world; the controller of rows only reads it.
 type worldClock struct {
@@ -179,12 +152,16 @@ func (distributionController) Steps(w *sim.World) []sim.Step {
 // kindUnderTest is what the simulation of a kind adds.
 type kindUnderTest struct {
 	// key is the object on the hub. slice is an empty object of the kind that members get; nil means the same kind.
-	key    types.NamespacedName
-	slice  client.Object
+	key   types.NamespacedName
+	slice client.Object
+	// owns are empty objects of the kinds that the hub writes for the object.
+	owns   []client.Object
 	actors []sim.Actor
 	rules  []sim.Rule
+	// members are the clusters; nil means members().
+	members []string
 	// line describes an object on the hub or its slice in that cluster.
-	line func(cluster string, o client.Object) string
+	line func(w *sim.World, cluster string, o client.Object) string
 }
 
 // fleet returns a hub that places objects of the kind, including the sweep and the end of rows, and the agents of two members.
@@ -192,12 +169,19 @@ func fleet[O placement.Observed, P placement.Planned, S any](
 	tb testing.TB, kind func(placement.Options, client.Reader) placement.Kind[O, P, S], t kindUnderTest,
 ) sim.Kind {
 	tb.Helper()
+	if t.members == nil {
+		t.members = members()
+	}
+	var agents []sim.Kind
 	k := kind(placement.Options{}, nil)
 	slice, sliceKind := t.slice, k.Name
 	if slice == nil {
 		slice = k.Object()
 	} else {
 		sliceKind = slice.GetObjectKind().GroupVersionKind().Kind
+	}
+	for _, member := range t.members {
+		agents = append(agents, simulatedAgent(tb, member, slice))
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
@@ -215,6 +199,7 @@ func fleet[O placement.Observed, P placement.Planned, S any](
 		},
 		Index: k.Index,
 		For:   k.Object(),
+		Owns:  t.owns,
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
 			&fleetv1alpha1.MemberWork{}: all, &fleetv1alpha1.MemberCluster{}: all,
 			&fleetv1alpha1.WorkContent{}: func(*sim.World, client.Object, client.Object) []reconcile.Request { return nil },
@@ -231,7 +216,7 @@ func fleet[O placement.Observed, P placement.Planned, S any](
 						if after != nil {
 							return nil
 						}
-						return rowsIn(w, members()...)
+						return rowsIn(w, t.members...)
 					},
 				},
 				New: func(p sim.Process) (reconcile.Reconciler, error) {
@@ -241,15 +226,15 @@ func fleet[O placement.Observed, P placement.Planned, S any](
 				},
 			},
 		},
-		Others: []sim.Kind{simulatedAgent(tb, "east", slice), simulatedAgent(tb, "west", slice)},
+		Others: agents,
 		Actors: t.actors,
 		Rules:  append([]sim.Rule{sim.DeletesByUID(), withdrawnOnly(sliceKind)}, t.rules...),
 		Summary: func(w *sim.World) string {
 			var lines []string
-			for _, cluster := range append([]string{""}, members()...) {
+			for _, cluster := range append([]string{""}, t.members...) {
 				o := slice.DeepCopyObject().(client.Object)
 				if err := w.In(cluster).Get(tb.Context(), client.ObjectKey(t.key), o); err == nil {
-					lines = append(lines, t.line(cluster, o))
+					lines = append(lines, t.line(w, cluster, o))
 				}
 			}
 			for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
@@ -307,8 +292,11 @@ func phase(to fleetv1alpha1.ClusterPhase, clusters ...string) sim.Edit {
 }
 
 // withClusters returns the clusters, along with other objects.
-func withClusters(more ...client.Object) []client.Object {
-	for _, name := range members() {
+func withClusters(more ...client.Object) []client.Object { return clusters(members(), more...) }
+
+// clusters returns these clusters, along with other objects.
+func clusters(names []string, more ...client.Object) []client.Object {
+	for _, name := range names {
 		more = append(more, &fleetv1alpha1.MemberCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": "web"}},
 			Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true},
@@ -418,6 +406,30 @@ func united() []sim.Scenario {
 	remove := sim.Edit{Name: "delete the object", Do: func(ctx context.Context, w *sim.World) error {
 		return client.IgnoreNotFound(w.User().Delete(ctx, ud(3, 1)))
 	}}
+	again := editWhen(func(w *sim.World) bool { return sim.Find[*appsv1beta1.UnitedDeployment](w, webKey()) == nil }, sim.Edit{
+		Name: "create the object again", Do: func(ctx context.Context, w *sim.World) error {
+			return client.IgnoreAlreadyExists(w.User().Create(ctx, ud(3, 1)))
+		},
+	})
+	template := func(n int32) sim.Edit {
+		return editWhen(allApplied, sim.Edit{Name: fmt.Sprintf("template %d", n), Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, webKey(), func(live *appsv1beta1.UnitedDeployment) {
+				live.Spec.Template.CloneSetTemplate.Spec.MinReadySeconds = n
+				live.Spec.RevisionHistoryLimit = new(int32(1))
+			})
+		}})
+	}
+	collide := sim.Edit{Name: "another client takes the name of the next revision", Do: func(ctx context.Context, w *sim.World) error {
+		next := ud(3, 1)
+		next.Spec.Template.CloneSetTemplate.Spec.MinReadySeconds = 1
+		data, err := unitedrules.RevisionData(&next.Spec.Template)
+		if err != nil {
+			return err
+		}
+		r := unitedrules.Revision(next, data)
+		r.OwnerReferences, r.Data.Raw = nil, []byte(`{"spec":{"template":{}}}`)
+		return client.IgnoreAlreadyExists(w.User().Create(ctx, r))
+	}}
 	dark, back := editWhen(allAvailable, phase(fleetv1alpha1.ClusterUnreachable, "west")), phase(fleetv1alpha1.ClusterReady, "west")
 	return []sim.Scenario{
 		{Name: "replicas move to west", Objects: objects(), Edits: []sim.Edit{join(), move(1, 3)}},
@@ -425,6 +437,71 @@ func united() []sim.Scenario {
 		{Name: "west is dark while replicas are to move there", Objects: objects(), Edits: []sim.Edit{join(), dark, move(1, 3), back}},
 		{Name: "west is dark while replicas are to leave it", Objects: objects(), Edits: []sim.Edit{join(), move(1, 3), dark, move(3, 1), back}},
 		{Name: "the object is deleted", Objects: objects(), Edits: []sim.Edit{join(), remove}},
+		{Name: "the object is deleted and created again", Objects: objects(), Edits: []sim.Edit{join(), remove, again}},
+		{Name: "a template is changed and restored", Objects: objects(), Edits: []sim.Edit{join(), template(1), template(0), template(1)}},
+		{Name: "more templates than are kept", Objects: objects(), Edits: []sim.Edit{join(), template(1), template(2), template(3)}},
+		{Name: "the name of a revision is taken", Objects: objects(), Edits: []sim.Edit{join(), collide, template(1), move(1, 3)}},
+	}
+}
+
+// revisionsOf returns the names and numbers of the revisions of an object, oldest first.
+func revisionsOf(w *sim.World, ud *appsv1beta1.UnitedDeployment) []string {
+	var out []string
+	for _, r := range historyOf(w, ud) {
+		out = append(out, fmt.Sprintf("%s #%d", r.Name, r.Revision))
+	}
+	return out
+}
+
+func historyOf(w *sim.World, ud *appsv1beta1.UnitedDeployment) []*appsv1.ControllerRevision {
+	out := slices.DeleteFunc(sim.All[*appsv1.ControllerRevision](w), func(r *appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(r, ud) })
+	revision.Sort(out)
+	return out
+}
+
+// revisions returns the rules about the history of the UnitedDeployment: a template has one revision, and it has it before any row has the template.
+func revisions() []sim.Rule {
+	return []sim.Rule{
+		{Name: "a template has one revision", State: func(w *sim.World) error {
+			ud := sim.Find[*appsv1beta1.UnitedDeployment](w, webKey())
+			if ud == nil {
+				return nil
+			}
+			all := historyOf(w, ud)
+			for i, a := range all {
+				if slices.ContainsFunc(all[:i], func(b *appsv1.ControllerRevision) bool { return revision.Equal(a, b) }) {
+					return fmt.Errorf("two revisions have the template of %s", a.Name)
+				}
+			}
+			return nil
+		}},
+		{Name: "a row has the template of a revision", Write: func(w *sim.World, c sim.Change) error {
+			written, ok := c.After.(*fleetv1alpha1.MemberWork)
+			if before, old := c.Before.(*fleetv1alpha1.MemberWork); !ok || c.Err != nil || old && before.Spec.Content == written.Spec.Content {
+				return nil
+			}
+			text := written.Spec.Content.Inline
+			for _, content := range sim.All[*fleetv1alpha1.WorkContent](w) {
+				if content.Name == written.Spec.Content.Name() {
+					text = content.Manifest
+				}
+			}
+			slice := &appsv1beta1.UnitedDeployment{}
+			if err := json.Unmarshal([]byte(text), slice); err != nil {
+				return fmt.Errorf("decode the content of %s: %w", written.Namespace, err)
+			}
+			data, err := unitedrules.RevisionData(&slice.Spec.Template)
+			if err != nil {
+				return err
+			}
+			want := &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: data}}
+			for _, r := range sim.All[*appsv1.ControllerRevision](w) {
+				if revision.Equal(r, want) && len(r.OwnerReferences) > 0 {
+					return nil
+				}
+			}
+			return fmt.Errorf("no revision has the template of the row in %s", written.Namespace)
+		}},
 	}
 }
 
@@ -453,6 +530,12 @@ func countPods(w *sim.World) (all, available int32) {
 func allAvailable(w *sim.World) bool {
 	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, webKey())
 	return ud != nil && ud.Status.AvailableReplicas == replicas
+}
+
+// allApplied reports whether the hub has also shown that all members have applied the object.
+func allApplied(w *sim.World) bool {
+	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, webKey())
+	return allAvailable(w) && ud.Status.ObservedGeneration == ud.Generation
 }
 
 // budgets returns the rules that, while replicas move, no more pods run than the surge allows, and none is missing (I3, I4).
@@ -681,7 +764,7 @@ func TestSimulation(t *testing.T) {
 		t.Parallel()
 		sim.Test(t, fleet(t, withoutReader(resourcedistribution.Kind(resourcedistribution.Options{})), kindUnderTest{
 			key: types.NamespacedName{Name: "registry"}, actors: []sim.Actor{distributionController{}},
-			line: func(cluster string, o client.Object) string {
+			line: func(_ *sim.World, cluster string, o client.Object) string {
 				rd := o.(*appsv1beta1.ResourceDistribution)
 				_, placed := rd.Annotations[keys.FleetRowUID]
 				return fmt.Sprintf("%q: placed=%t %s, %d of %d, observed=%t", cluster, placed, rd.Spec.Resource.Raw,
@@ -692,21 +775,26 @@ func TestSimulation(t *testing.T) {
 	t.Run("UnitedDeployment", func(t *testing.T) {
 		t.Parallel()
 		sim.Test(t, fleet(t, withoutReader(uniteddeployment.Kind(placement.Options{})), kindUnderTest{
-			key: webKey(), actors: []sim.Actor{unitedDeploymentController{}}, rules: budgets(),
-			line: func(cluster string, o client.Object) string {
+			key: webKey(), actors: []sim.Actor{unitedDeploymentController{}}, rules: append(budgets(), revisions()...),
+			owns: []client.Object{&appsv1.ControllerRevision{}},
+			line: func(w *sim.World, cluster string, o client.Object) string {
 				ud := o.(*appsv1beta1.UnitedDeployment)
 				_, placed := ud.Annotations[keys.FleetRowUID]
-				return fmt.Sprintf("%q: placed=%t, %d of %d available, observed=%t", cluster, placed,
-					ud.Status.AvailableReplicas, ud.Status.Replicas, ud.Status.ObservedGeneration == ud.Generation)
+				return fmt.Sprintf("%q: placed=%t, %d of %d available, observed=%t, revisions %v", cluster, placed,
+					ud.Status.AvailableReplicas, ud.Status.Replicas, ud.Status.ObservedGeneration == ud.Generation, revisionsOf(w, ud))
 			},
 		}), plan, united()...)
+	})
+	t.Run("Waves", func(t *testing.T) {
+		t.Parallel()
+		sim.Test(t, wavesKind(t), plan, rolling()...)
 	})
 	t.Run("Propagation", func(t *testing.T) {
 		t.Parallel()
 		deployments := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
 		sim.Test(t, fleet(t, propagation.Kind, kindUnderTest{
 			key: webKey(), slice: deployments, actors: []sim.Actor{deploymentController{}}, rules: shares(),
-			line: func(cluster string, o client.Object) string {
+			line: func(_ *sim.World, cluster string, o client.Object) string {
 				d := o.(*appsv1.Deployment)
 				_, placed := d.Annotations[keys.FleetRowUID]
 				return fmt.Sprintf("%q: placed=%t, %d of %d available of %d", cluster, placed, d.Status.AvailableReplicas, d.Status.Replicas, *d.Spec.Replicas)

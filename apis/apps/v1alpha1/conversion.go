@@ -256,20 +256,22 @@ func narrow(in SubsetCloneSetSpec) CloneSetSpec {
 
 func statusToV1beta1(in UnitedDeploymentStatus) appsv1beta1.UnitedDeploymentStatus {
 	out := appsv1beta1.UnitedDeploymentStatus{
-		ObservedGeneration:   in.ObservedGeneration,
-		Replicas:             in.Replicas,
-		ReadyReplicas:        in.ReadyReplicas,
-		AvailableReplicas:    in.AvailableReplicas,
-		UpdatedReplicas:      in.UpdatedReplicas,
-		UpdatedReadyReplicas: in.UpdatedReadyReplicas,
-		ReservedPods:         in.ReservedPods,
-		UnallocatedReplicas:  in.UnallocatedReplicas,
-		StaleClusters:        in.StaleClusters,
-		CurrentRevision:      in.CurrentRevision,
-		CollisionCount:       in.CollisionCount,
-		SubsetStatuses:       in.SubsetStatuses,
-		Conditions:           in.Conditions,
-		LabelSelector:        in.LabelSelector,
+		ObservedGeneration:       in.ObservedGeneration,
+		Replicas:                 in.Replicas,
+		ReadyReplicas:            in.ReadyReplicas,
+		AvailableReplicas:        in.AvailableReplicas,
+		UpdatedReplicas:          in.UpdatedReplicas,
+		UpdatedReadyReplicas:     in.UpdatedReadyReplicas,
+		UpdatedAvailableReplicas: in.UpdatedAvailableReplicas,
+		Rollout:                  in.Rollout,
+		ReservedPods:             in.ReservedPods,
+		UnallocatedReplicas:      in.UnallocatedReplicas,
+		StaleClusters:            in.StaleClusters,
+		CurrentRevision:          in.CurrentRevision,
+		CollisionCount:           in.CollisionCount,
+		SubsetStatuses:           in.SubsetStatuses,
+		Conditions:               in.Conditions,
+		LabelSelector:            in.LabelSelector,
 	}
 	if in.UpdateStatus != nil {
 		out.UpdatedRevision = in.UpdateStatus.UpdatedRevision
@@ -279,20 +281,22 @@ func statusToV1beta1(in UnitedDeploymentStatus) appsv1beta1.UnitedDeploymentStat
 
 func statusToV1alpha1(in appsv1beta1.UnitedDeploymentStatus) UnitedDeploymentStatus {
 	out := UnitedDeploymentStatus{
-		ObservedGeneration:   in.ObservedGeneration,
-		Replicas:             in.Replicas,
-		ReadyReplicas:        in.ReadyReplicas,
-		AvailableReplicas:    in.AvailableReplicas,
-		UpdatedReplicas:      in.UpdatedReplicas,
-		UpdatedReadyReplicas: in.UpdatedReadyReplicas,
-		ReservedPods:         in.ReservedPods,
-		UnallocatedReplicas:  in.UnallocatedReplicas,
-		StaleClusters:        in.StaleClusters,
-		CurrentRevision:      in.CurrentRevision,
-		CollisionCount:       in.CollisionCount,
-		SubsetStatuses:       in.SubsetStatuses,
-		Conditions:           in.Conditions,
-		LabelSelector:        in.LabelSelector,
+		ObservedGeneration:       in.ObservedGeneration,
+		Replicas:                 in.Replicas,
+		ReadyReplicas:            in.ReadyReplicas,
+		AvailableReplicas:        in.AvailableReplicas,
+		UpdatedReplicas:          in.UpdatedReplicas,
+		UpdatedReadyReplicas:     in.UpdatedReadyReplicas,
+		UpdatedAvailableReplicas: in.UpdatedAvailableReplicas,
+		Rollout:                  in.Rollout,
+		ReservedPods:             in.ReservedPods,
+		UnallocatedReplicas:      in.UnallocatedReplicas,
+		StaleClusters:            in.StaleClusters,
+		CurrentRevision:          in.CurrentRevision,
+		CollisionCount:           in.CollisionCount,
+		SubsetStatuses:           in.SubsetStatuses,
+		Conditions:               in.Conditions,
+		LabelSelector:            in.LabelSelector,
 	}
 	if in.UpdatedRevision == "" && len(in.SubsetStatuses) == 0 {
 		return out

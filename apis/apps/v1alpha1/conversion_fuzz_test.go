@@ -484,9 +484,10 @@ func statefulSetToHubAndBack(t *rapid.T) {
 
 func unitedDeploymentFromHubAndBack(t *rapid.T) {
 	in := &appsv1beta1.UnitedDeployment{ObjectMeta: drawMeta(t), Spec: appsv1beta1.UnitedDeploymentSpec{
-		Replicas: drawPtr(t, rapid.Int32(), "replicas"),
-		Selector: selector(),
-		Topology: drawTopology(t),
+		Replicas:       drawPtr(t, rapid.Int32(), "replicas"),
+		Selector:       selector(),
+		Topology:       drawTopology(t),
+		UpdateStrategy: drawUnitedUpdate(t),
 	}}
 	in.Status = drawStatus(t)
 	switch rapid.SampledFrom([]string{"CloneSet", "Deployment", "StatefulSet", "advanced StatefulSet"}).Draw(t, "template") {
@@ -516,8 +517,9 @@ func unitedDeploymentToHubAndBack(t *rapid.T) {
 		}
 	}
 	in := &UnitedDeployment{ObjectMeta: drawMeta(t), Spec: UnitedDeploymentSpec{
-		Selector: selector(),
-		Topology: topology,
+		Selector:       selector(),
+		Topology:       topology,
+		UpdateStrategy: drawUnitedUpdate(t),
 		Template: SubsetTemplate{CloneSetTemplate: &CloneSetTemplateSpec{
 			ObjectMeta: drawMeta(t), Spec: drawCloneSetV1alpha1(t),
 		}},
@@ -781,6 +783,24 @@ func drawTopology(t *rapid.T) appsv1beta1.Topology {
 	}
 }
 
+func drawUnitedUpdate(t *rapid.T) appsv1beta1.UnitedDeploymentUpdateStrategy {
+	numbers := func(label string) map[string]int32 {
+		return rapid.MapOfN(word(), rapid.Int32(), 0, 2).Draw(t, label)
+	}
+	out := appsv1beta1.UnitedDeploymentUpdateStrategy{
+		Type: rapid.SampledFrom([]appsv1beta1.UnitedDeploymentUpdateStrategyType{"", "Manual", "Waves"}).Draw(t, "type of update"),
+	}
+	if rapid.Bool().Draw(t, "manual") {
+		out.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: numbers("partitions"), MaxUnavailable: numbers("unavailable")}
+	}
+	if rapid.Bool().Draw(t, "rollout") {
+		out.Rollout = &pods.RolloutPlan{
+			Paused: rapid.Bool().Draw(t, "paused"), StaleClusters: rapid.SampledFrom([]pods.StaleClustersPolicy{"", "Skip"}).Draw(t, "stale clusters"),
+		}
+	}
+	return out
+}
+
 func drawStatus(t *rapid.T) appsv1beta1.UnitedDeploymentStatus {
 	subset := rapid.Custom(func(t *rapid.T) appsv1beta1.SubsetStatus {
 		return appsv1beta1.SubsetStatus{
@@ -793,8 +813,14 @@ func drawStatus(t *rapid.T) appsv1beta1.UnitedDeploymentStatus {
 			AvailableReplicas:  rapid.Int32().Draw(t, "available"),
 			Partition:          rapid.Int32().Draw(t, "partition"),
 			Reason:             word().Draw(t, "reason"),
+
+			UpdatedAvailableReplicas: rapid.Int32().Draw(t, "updated available"),
 		}
 	})
+	var rollout *pods.RolloutStatus
+	if rapid.Bool().Draw(t, "rollout") {
+		rollout = &pods.RolloutStatus{Budget: pods.RolloutBudget{Max: rapid.Int32().Draw(t, "max")}, Message: word().Draw(t, "message")}
+	}
 	return appsv1beta1.UnitedDeploymentStatus{
 		ObservedGeneration:  rapid.Int64().Draw(t, "generation"),
 		Replicas:            rapid.Int32().Draw(t, "replicas"),
@@ -806,5 +832,8 @@ func drawStatus(t *rapid.T) appsv1beta1.UnitedDeploymentStatus {
 		CollisionCount:      drawPtr(t, rapid.Int32(), "collisions"),
 		SubsetStatuses:      rapid.SliceOfN(subset, 0, 3).Draw(t, "subsets"),
 		LabelSelector:       word().Draw(t, "selector"),
+		Rollout:             rollout,
+
+		UpdatedAvailableReplicas: rapid.Int32().Draw(t, "updated available"),
 	}
 }

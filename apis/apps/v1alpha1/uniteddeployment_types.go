@@ -9,6 +9,8 @@ import (
 )
 
 // UnitedDeploymentSpec is the desired state of a UnitedDeployment.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.updateStrategy) || !has(self.updateStrategy.type) || self.updateStrategy.type != 'Waves' || (has(self.topology) && has(self.topology.subsets) && self.topology.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",fieldPath=".updateStrategy.type",message="Waves are of clusters: give each subset cluster or clusterSelector, or use Manual"
 type UnitedDeploymentSpec struct {
 	// replicas is the desired number of pods in all subsets together. Defaults to 1.
 	// +optional
@@ -241,6 +243,10 @@ type UnitedDeploymentStatus struct {
 	// +optional
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas,omitempty"`
 
+	// updatedAvailableReplicas is the number of available pods at the updated revision in all subsets.
+	// +optional
+	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
+
 	// reservedPods is the number of pods in all subsets that are kept although they can't be scheduled.
 	// +optional
 	ReservedPods int32 `json:"reservedPods,omitempty"`
@@ -261,6 +267,10 @@ type UnitedDeploymentStatus struct {
 	// collisionCount is the number of times that the name of a new ControllerRevision was already taken. It is included in the hash.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
+
+	// rollout is the progress of the rollout over the clusters. It is set only on a hub, with the type Waves.
+	// +optional
+	Rollout *pods.RolloutStatus `json:"rollout,omitempty"`
 
 	// subsetStatuses are the statuses of the subsets. On a hub, a subset with a clusterSelector has one for each cluster. At most 200 are
 	// listed, starting with those that need attention.

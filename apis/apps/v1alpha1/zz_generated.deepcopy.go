@@ -2139,6 +2139,11 @@ func (in *UnitedDeploymentStatus) DeepCopyInto(out *UnitedDeploymentStatus) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.Rollout != nil {
+		in, out := &in.Rollout, &out.Rollout
+		*out = new(pods.RolloutStatus)
+		**out = **in
+	}
 	if in.SubsetStatuses != nil {
 		in, out := &in.SubsetStatuses, &out.SubsetStatuses
 		*out = make([]v1beta1.SubsetStatus, len(*in))

@@ -153,7 +153,7 @@ func unitedDeploymentCases() []celCase {
 		return `{spec: {template: {cloneSetTemplate: {spec: {updateStrategy: {rollingUpdate: ` + strategy + `}}}}}}`
 	}
 	subsets := func(list string) string { return `{spec: {topology: {subsets: ` + list + `}}}` }
-	return append(clusterCases(), []celCase{
+	return append(append(clusterCases(), waveCases()...), []celCase{
 		{name: "A UnitedDeployment with subsets is accepted.", base: unitedDeployment},
 		{
 			name: "The selector of a UnitedDeployment can't be changed.",
@@ -250,6 +250,15 @@ func unitedDeploymentCases() []celCase {
 			name: "A negative partition is refused.",
 			base: unitedDeployment, change: `{spec: {updateStrategy: {manualUpdate: {partitions: {a: 0, b: -1}}}}}`,
 			want: "a partition can't be negative: use 0 to update the whole subset",
+		},
+		{
+			name: "maxUnavailable of subsets is accepted.",
+			base: unitedDeployment, change: `{spec: {updateStrategy: {type: Manual, manualUpdate: {maxUnavailable: {a: 0, b: 7}}}}}`,
+		},
+		{
+			name: "A negative maxUnavailable of a subset is refused.",
+			base: unitedDeployment, change: `{spec: {updateStrategy: {manualUpdate: {maxUnavailable: {a: 0, b: -1}}}}}`,
+			want: "maxUnavailable can't be negative: use 0 to stop the update of a subset",
 		},
 	}...)
 }
@@ -395,6 +404,61 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{}
 	require.NoError(t, yaml.Unmarshal([]byte(text), &out.Object))
 	return out
+}
+
+// waveCases are about a UnitedDeployment that a hub rolls out over clusters.
+func waveCases() []celCase {
+	strategy := func(strategy string) string {
+		return `{spec: {topology: {subsets: [{name: a, cluster: east}, {name: b, clusterSelector: {}}]}, updateStrategy: ` + strategy + `}}`
+	}
+	rollout := func(fields string) string { return strategy(`{type: Waves, rollout: {` + fields + `}}`) }
+	const (
+		noClusters = "Waves are of clusters: give each subset cluster or clusterSelector, or use Manual"
+		noBudget   = "maxUnavailable must be at least 1, or no pod can be updated: use paused to stop the rollout"
+		noWaves    = "rollout configures the type Waves: set type to Waves, or remove rollout"
+	)
+	return []celCase{
+		{name: "Waves over clusters are accepted.", base: unitedDeployment, change: strategy(`{type: Waves}`)},
+		{name: "Waves without clusters are refused.", base: unitedDeployment, change: `{spec: {updateStrategy: {type: Waves}}}`, want: noClusters},
+		{
+			name: "Waves without subsets are refused.",
+			base: unitedDeployment, change: `{spec: {topology: {subsets: []}, updateStrategy: {type: Waves}}}`, want: noClusters,
+		},
+		{
+			name: "Waves stay with clusters.", base: unitedDeployment, change: strategy(`{type: Waves}`),
+			then: `{spec: {topology: {subsets: [{name: a}]}}}`, want: noClusters,
+		},
+		{name: "An unknown type of update is refused.", base: unitedDeployment, change: strategy(`{type: Canary}`), want: "Unsupported value"},
+		{
+			name: "A rollout with all its fields is accepted.",
+			base: unitedDeployment, change: rollout(`maxUnavailable: "5%", partition: "10%", paused: true, staleClusters: Skip`),
+		},
+		{name: "A rollout in numbers of pods is accepted.", base: unitedDeployment, change: rollout(`maxUnavailable: 1, partition: 0`)},
+		{name: "A rollout of all pods at once is accepted.", base: unitedDeployment, change: rollout(`maxUnavailable: "100%", partition: "0%"`)},
+		{name: "A rollout with type Manual is refused.", base: unitedDeployment, change: strategy(`{type: Manual, rollout: {paused: true}}`), want: noWaves},
+		{name: "A rollout without a type is refused.", base: unitedDeployment, change: strategy(`{rollout: {paused: true}}`), want: noWaves},
+		{
+			name: "Partitions of subsets with Waves are refused.",
+			base: unitedDeployment, change: strategy(`{type: Waves, manualUpdate: {partitions: {a: 1}}}`),
+			want: "manualUpdate configures the type Manual: use rollout.partition with the type Waves, or remove manualUpdate",
+		},
+		{name: "A rollout of 0 pods is refused.", base: unitedDeployment, change: rollout(`maxUnavailable: 0`), want: noBudget},
+		{name: "A rollout of less than 0 pods is refused.", base: unitedDeployment, change: rollout(`maxUnavailable: -1`), want: noBudget},
+		{name: "A rollout of 0% is refused.", base: unitedDeployment, change: rollout(`maxUnavailable: "0%"`), want: "spec.updateStrategy.rollout.maxUnavailable"},
+		{
+			name: "A rollout of over 100% is refused.", base: unitedDeployment, change: rollout(`maxUnavailable: "101%"`),
+			want: "spec.updateStrategy.rollout.maxUnavailable",
+		},
+		{
+			name: "A negative partition of a rollout is refused.", base: unitedDeployment, change: rollout(`partition: -1`),
+			want: "partition can't be negative: use 0 to update all pods",
+		},
+		{
+			name: "A partition of a rollout over 100% is refused.", base: unitedDeployment, change: rollout(`partition: "101%"`),
+			want: "spec.updateStrategy.rollout.partition",
+		},
+		{name: "An unknown policy for stale clusters is refused.", base: unitedDeployment, change: rollout(`staleClusters: Wait`), want: "Unsupported value"},
+	}
 }
 
 func patchedText(t *testing.T, text, patch string) string {

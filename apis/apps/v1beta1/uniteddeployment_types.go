@@ -11,6 +11,8 @@ import (
 )
 
 // UnitedDeploymentSpec is the desired state of a UnitedDeployment.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.updateStrategy) || !has(self.updateStrategy.type) || self.updateStrategy.type != 'Waves' || (has(self.topology) && has(self.topology.subsets) && self.topology.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",fieldPath=".updateStrategy.type",message="Waves are of clusters: give each subset cluster or clusterSelector, or use Manual"
 type UnitedDeploymentSpec struct {
 	// replicas is the desired number of pods in all subsets together. Defaults to 1.
 	// +optional
@@ -290,21 +292,35 @@ type AdaptiveScheduleStrategy struct {
 
 // UnitedDeploymentUpdateStrategyType is the type of an update strategy.
 //
-// +kubebuilder:validation:Enum=Manual;""
+// +kubebuilder:validation:Enum=Manual;Waves;""
 type UnitedDeploymentUpdateStrategyType string
 
-// ManualUpdateStrategyType means that the user decides with manualUpdate.partitions.
-const ManualUpdateStrategyType UnitedDeploymentUpdateStrategyType = "Manual"
+// Types of UnitedDeploymentUpdateStrategy.
+const (
+	// ManualUpdateStrategyType means that the user decides with manualUpdate.partitions.
+	ManualUpdateStrategyType UnitedDeploymentUpdateStrategyType = "Manual"
+	// WavesUpdateStrategyType means that a hub rolls out a new revision over the clusters, within the limits of rollout.
+	WavesUpdateStrategyType UnitedDeploymentUpdateStrategyType = "Waves"
+)
 
 // UnitedDeploymentUpdateStrategy configures how the subsets are updated to a new revision.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.rollout) || (has(self.type) && self.type == 'Waves')",fieldPath=".rollout",message="rollout configures the type Waves: set type to Waves, or remove rollout"
+// +kubebuilder:validation:XValidation:rule="!has(self.manualUpdate) || !has(self.type) || self.type != 'Waves'",fieldPath=".manualUpdate",message="manualUpdate configures the type Manual: use rollout.partition with the type Waves, or remove manualUpdate"
 type UnitedDeploymentUpdateStrategy struct {
-	// type is the type of the update. Manual is the only one. Defaults to Manual.
+	// type is the type of the update. With Manual, each subset is updated by its own controller as far as manualUpdate allows. With Waves, a
+	// hub rolls out a new revision over the clusters, within the limits of rollout; this requires subsets that name a cluster. Defaults to
+	// Manual.
 	// +optional
 	Type UnitedDeploymentUpdateStrategyType `json:"type,omitempty"`
 
 	// manualUpdate configures the type Manual.
 	// +optional
 	ManualUpdate *ManualUpdate `json:"manualUpdate,omitempty"`
+
+	// rollout configures the type Waves.
+	// +optional
+	Rollout *pods.RolloutPlan `json:"rollout,omitempty"`
 }
 
 // ManualUpdate configures how far each subset is updated.
@@ -315,6 +331,15 @@ type ManualUpdate struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(subset, self[subset] >= 0)",message="a partition can't be negative: use 0 to update the whole subset"
 	Partitions map[string]int32 `json:"partitions,omitempty"`
+
+	// maxUnavailable contains the maximum number of pods of a subset that may be unavailable during an update, by the name of the subset. Each
+	// name must be in topology.subsets, and subsets that name clusters can't have one. It replaces the maxUnavailable of the template; that of a
+	// StatefulSet of apps/v1 it only lowers. With 0 no further pod of the subset is updated, and the subset is still scaled. Subsets that are
+	// not listed use the template. StatefulSets that update one pod at a time continue to do so. It has no effect with updateStrategy OnDelete in
+	// the template, and with strategy Recreate only 0 has an effect.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.all(subset, self[subset] >= 0)",message="maxUnavailable can't be negative: use 0 to stop the update of a subset"
+	MaxUnavailable map[string]int32 `json:"maxUnavailable,omitempty"`
 }
 
 // UnitedDeploymentStatus is the observed state of a UnitedDeployment.
@@ -344,6 +369,10 @@ type UnitedDeploymentStatus struct {
 	// +optional
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas,omitempty"`
 
+	// updatedAvailableReplicas is the number of available pods at updatedRevision in all subsets.
+	// +optional
+	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
+
 	// reservedPods is the number of pods in all subsets that are kept although they can't be scheduled.
 	// +optional
 	ReservedPods int32 `json:"reservedPods,omitempty"`
@@ -368,6 +397,10 @@ type UnitedDeploymentStatus struct {
 	// collisionCount is the number of times that the name of a new ControllerRevision was already taken. It is included in the hash.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
+
+	// rollout is the progress of the rollout over the clusters. It is set only on a hub, with the type Waves.
+	// +optional
+	Rollout *pods.RolloutStatus `json:"rollout,omitempty"`
 
 	// subsetStatuses are the statuses of the subsets. On a hub, a subset with a clusterSelector has one for each cluster. At most 200 are
 	// listed, starting with those that need attention.
@@ -422,6 +455,10 @@ type SubsetStatus struct {
 	// updatedReadyReplicas is the number of pods at updatedRevision that are ready.
 	// +optional
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas,omitempty"`
+
+	// updatedAvailableReplicas is the number of pods at updatedRevision that are available.
+	// +optional
+	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
 
 	// partition is the number of pods that stay at the old revision.
 	// +optional

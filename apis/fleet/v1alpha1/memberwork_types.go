@@ -231,6 +231,11 @@ type WorkGrant struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas,omitempty"`
+	// revision is the name of the revision on the hub that the content belongs to. It is set only for objects that a hub rolls out over
+	// clusters.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Revision string `json:"revision,omitempty"`
 	// subsets are the grants by subset. lower and upper are the bounds of what the member may be running until it has acknowledged this
 	// generation of the row; after that both equal replicas.
 	// +optional
@@ -262,6 +267,19 @@ type SubsetGrant struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Upper int32 `json:"upper,omitempty"`
+	// maxUnavailable is the maximum number of pods that may be unavailable while the subset is updated; 0 means that no update begins. If
+	// unset, the template decides. It is set only for objects that a hub rolls out over clusters, like the bounds below.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
+	// unavailableUpper is the largest maxUnavailable that the member may be acting on until it acknowledges the grant.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	UnavailableUpper int32 `json:"unavailableUpper,omitempty"`
+	// updatedUpper is the largest number of pods that the member may update to the new revision until it acknowledges the grant.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	UpdatedUpper int32 `json:"updatedUpper,omitempty"`
 	// firstOrdinal is the start of the subset's range of 10,000 ordinals, if its pods have ordinals. No other row uses the range while this
 	// row names it.
 	// +optional
@@ -328,6 +346,9 @@ type WorkCounts struct {
 	// updatedReady is the number of ready pods at the newest revision.
 	// +optional
 	UpdatedReady int32 `json:"updatedReady,omitempty"`
+	// updatedAvailable is the number of available pods at the newest revision.
+	// +optional
+	UpdatedAvailable int32 `json:"updatedAvailable,omitempty"`
 	// unschedulable is the number of pods that could not be scheduled for longer than the object allows.
 	// +optional
 	Unschedulable int32 `json:"unschedulable,omitempty"`

@@ -109,12 +109,13 @@ func observedGenerationRequired(live *unstructured.Unstructured) bool {
 func measureGeneric(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
 	s.Revision, _, _ = unstructured.NestedString(live.Object, "status", "updateRevision")
 	s.Counts = fleetv1alpha1.WorkCounts{
-		Desired:      count(live, "spec", "replicas"),
-		Replicas:     count(live, "status", "replicas"),
-		Ready:        count(live, "status", "readyReplicas"),
-		Available:    count(live, "status", "availableReplicas"),
-		Updated:      count(live, "status", "updatedReplicas"),
-		UpdatedReady: count(live, "status", "updatedReadyReplicas"),
+		Desired:          count(live, "spec", "replicas"),
+		Replicas:         count(live, "status", "replicas"),
+		Ready:            count(live, "status", "readyReplicas"),
+		Available:        count(live, "status", "availableReplicas"),
+		Updated:          count(live, "status", "updatedReplicas"),
+		UpdatedReady:     count(live, "status", "updatedReadyReplicas"),
+		UpdatedAvailable: count(live, "status", "updatedAvailableReplicas"),
 	}
 	result, err := kstatus.Compute(live)
 	if err != nil {

@@ -29,7 +29,7 @@ func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructur
 	}
 	s.Counts = fleetv1alpha1.WorkCounts{
 		Replicas: u.Replicas, Ready: u.ReadyReplicas, Available: u.AvailableReplicas,
-		Updated: u.UpdatedReplicas, UpdatedReady: u.UpdatedReadyReplicas,
+		Updated: u.UpdatedReplicas, UpdatedReady: u.UpdatedReadyReplicas, UpdatedAvailable: u.UpdatedAvailableReplicas,
 	}
 	if ud.Spec.Replicas != nil {
 		s.Counts.Desired = *ud.Spec.Replicas
@@ -49,7 +49,7 @@ func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructur
 			Name: sub.Name, Partition: sub.Partition,
 			WorkCounts: fleetv1alpha1.WorkCounts{
 				Desired: sub.Replicas, Replicas: sub.Replicas, Ready: sub.ReadyReplicas, Available: sub.AvailableReplicas,
-				Updated: sub.UpdatedReplicas, UpdatedReady: sub.UpdatedReadyReplicas,
+				Updated: sub.UpdatedReplicas, UpdatedReady: sub.UpdatedReadyReplicas, UpdatedAvailable: sub.UpdatedAvailableReplicas,
 			},
 		}
 		if n, ok := asked[sub.Name]; ok {
@@ -83,8 +83,8 @@ func shrunkUnitedDeployment(want, live *unstructured.Unstructured) string {
 	return ""
 }
 
-// onlyShrinksUnitedDeployment allows fewer replicas and subsets, and changed partitions. Partitions are numbers of replicas too, and start no
-// update while the template stays the same.
+// onlyShrinksUnitedDeployment allows fewer replicas and subsets, and a changed partition or maxUnavailable. These are numbers of pods too, and
+// start no update while the template stays the same: a lower partition, or a higher maxUnavailable, continues one that was allowed to begin.
 func onlyShrinksUnitedDeployment(want, live *unstructured.Unstructured) bool {
 	current := map[string]any{}
 	subsets, _, _ := unstructured.NestedSlice(live.Object, "spec", "topology", "subsets")
@@ -115,7 +115,8 @@ func onlyShrinksUnitedDeployment(want, live *unstructured.Unstructured) bool {
 		switch {
 		case path == "spec.replicas" && shrunkReplicas(want, live) != "":
 		case strings.HasPrefix(path, "spec.topology.subsets[") && strings.HasSuffix(path, "].replicas"):
-		case strings.HasPrefix(path, "spec.updateStrategy.manualUpdate.partitions"):
+		case strings.HasPrefix(path, "spec.updateStrategy.manualUpdate.partitions"),
+			strings.HasPrefix(path, "spec.updateStrategy.manualUpdate.maxUnavailable"):
 		default:
 			return false
 		}

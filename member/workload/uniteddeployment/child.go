@@ -15,6 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
@@ -48,7 +49,7 @@ type child struct {
 }
 
 // counts are numbers of a workload's pods.
-type counts struct{ pods, ready, available, updated, updatedReady int32 }
+type counts struct{ pods, ready, available, updated, updatedReady, updatedAvailable int32 }
 
 // countsAt reports whether the counts of updated pods are about that revision. A scale does not change what they are about.
 func (c *child) countsAt(name string) bool {
@@ -74,6 +75,9 @@ type parts struct {
 	pod      *corev1.PodTemplateSpec
 	// partition sets how many pods stay at the old revision; nil for a workload without partitions.
 	partition func(int32)
+	// limit sets how many pods may be unavailable during an update; 0 stops the update. unborn means that the workload has yet to create its
+	// pods. nil for a workload whose updates the controller doesn't run.
+	limit func(n int32, unborn bool)
 }
 
 // kind is what differs between kinds of workload.
@@ -90,6 +94,8 @@ type kind struct {
 	view func(workload, *child)
 	// kept is the path of a field that belongs to other writers; empty if there is none.
 	kept []string
+	// paused is the path of the field that stops updates; empty if there is none.
+	paused []string
 }
 
 // kinds returns the kinds of workload that subsets can have.
@@ -130,15 +136,29 @@ func setTemplateGeneration(w workload, generation int64) {
 	w.SetAnnotations(union(w.GetAnnotations(), map[string]string{keys.TemplateGeneration: strconv.FormatInt(generation, 10)}))
 }
 
-// atLeast returns a lower bound for the number of pods that are both updated and ready, derived from the sums.
-func (c *counts) atLeast() int32 { return max(min(c.updated, c.ready-(c.pods-c.updated)), 0) }
+// unborn reports whether a Deployment has no pods and needs a ReplicaSet before it can have any. Its controller makes none while it is paused.
+// nil stands for a workload that doesn't exist yet.
+func (c *child) unborn() bool {
+	return c == nil || c.pods == 0 && (c.replicas == 0 || c.observed < c.templated)
+}
 
-// unlessOnDelete returns partition, or nil for a workload with OnDelete.
-func unlessOnDelete(onDelete bool, partition func(int32)) func(int32) {
+// atLeast returns a lower bound for the number of pods that are both updated and in another state, such as ready, derived from the sums. in is
+// how many pods are in that state.
+func (c *counts) atLeast(in int32) int32 { return max(min(c.updated, in-(c.pods-c.updated)), 0) }
+
+// unlessOnDelete returns what sets a field, or nil for a workload with OnDelete.
+func unlessOnDelete[F any](onDelete bool, set F) F {
 	if onDelete {
-		return nil
+		var none F
+		return none
 	}
-	return partition
+	return set
+}
+
+// limited reports whether the controller has set how many pods of a workload may be unavailable.
+func limited(w workload) bool {
+	_, ok := w.GetAnnotations()[keys.SubsetMaxUnavailable]
+	return ok
 }
 
 // orNew returns *p, and allocates it if it is nil.
@@ -147,6 +167,11 @@ func orNew[T any](p **T) *T {
 		*p = new(T)
 	}
 	return *p
+}
+
+// pausedRollingUpdate returns the path of the field that stops updates of CloneSets and StatefulSets of apps.kruise.io.
+func pausedRollingUpdate() []string {
+	return []string{"spec", "updateStrategy", "rollingUpdate", "paused"}
 }
 
 func cloneSets() kind {
@@ -161,9 +186,17 @@ func cloneSets() kind {
 			// The list has pod names of one specific CloneSet; users and the CloneSet controller write it.
 			w.Spec.ScaleStrategy.PodsToDelete = nil
 			u := &w.Spec.UpdateStrategy
+			onDelete := u.Type == appsv1beta1.CloneSetOnDelete
 			return w, parts{
 				selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template,
-				partition: unlessOnDelete(u.Type == appsv1beta1.CloneSetOnDelete, func(n int32) { orNew(&u.RollingUpdate).Partition = new(intstr.FromInt32(n)) }),
+				partition: unlessOnDelete(onDelete, func(n int32) { orNew(&u.RollingUpdate).Partition = new(intstr.FromInt32(n)) }),
+				limit: unlessOnDelete(onDelete, func(n int32, _ bool) {
+					if n == 0 { // With maxUnavailable 0 and a surge, pods would still be updated.
+						orNew(&u.RollingUpdate).Paused = true
+						return
+					}
+					orNew(&u.RollingUpdate).MaxUnavailable = new(intstr.FromInt32(n))
+				}),
 			}
 		},
 		view: func(w workload, c *child) {
@@ -171,22 +204,37 @@ func cloneSets() kind {
 			c.replicas, c.selector = int(ptr.Deref(o.Spec.Replicas, 1)), o.Spec.Selector
 			c.observed = o.Status.ObservedGeneration
 			s := o.Status
-			c.counts = counts{s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas}
+			c.counts = counts{
+				s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas,
+			}
 		},
-		kept: []string{"spec", "scaleStrategy", "podsToDelete"},
+		kept:   []string{"spec", "scaleStrategy", "podsToDelete"},
+		paused: pausedRollingUpdate(),
 	}
 }
 
 func deployments() kind {
 	return kind{
 		GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		paused:           []string{"spec", "paused"},
 		list:             func() workloads { return &appsv1.DeploymentList{} },
 		make: func(t *appsv1beta1.SubsetTemplate) (workload, parts) {
 			if t.DeploymentTemplate == nil {
 				return nil, parts{}
 			}
 			w := &appsv1.Deployment{Spec: *t.DeploymentTemplate.Spec.DeepCopy()}
-			return w, parts{selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template}
+			s := &w.Spec.Strategy
+			return w, parts{
+				selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template,
+				limit: func(n int32, unborn bool) {
+					switch {
+					case n == 0:
+						w.Spec.Paused = w.Spec.Paused || !unborn
+					case s.Type != appsv1.RecreateDeploymentStrategyType:
+						orNew(&s.RollingUpdate).MaxUnavailable = new(intstr.FromInt32(n))
+					}
+				},
+			}
 		},
 		view: func(w workload, c *child) {
 			o := w.(*appsv1.Deployment)
@@ -194,7 +242,7 @@ func deployments() kind {
 			c.observed = o.Status.ObservedGeneration
 			s := o.Status
 			c.counts = counts{pods: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas, updated: s.UpdatedReplicas}
-			c.updatedReady = c.atLeast()
+			c.updatedReady, c.updatedAvailable = c.atLeast(c.ready), c.atLeast(c.available)
 		},
 	}
 }
@@ -210,9 +258,19 @@ func statefulSets() kind {
 			}
 			w := &appsv1.StatefulSet{Spec: *t.StatefulSetTemplate.Spec.DeepCopy()}
 			u := &w.Spec.UpdateStrategy
+			onDelete := u.Type == appsv1.OnDeleteStatefulSetStrategyType
 			return w, parts{
 				selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template,
-				partition: unlessOnDelete(u.Type == appsv1.OnDeleteStatefulSetStrategyType, func(n int32) { orNew(&u.RollingUpdate).Partition = &n }),
+				partition: unlessOnDelete(onDelete, func(n int32) { orNew(&u.RollingUpdate).Partition = &n }),
+				limit: unlessOnDelete(onDelete, func(n int32, _ bool) {
+					r, all := orNew(&u.RollingUpdate), ptr.Deref(w.Spec.Replicas, 1)
+					switch most, err := rollout.Resolve(r.MaxUnavailable, int(all), rollout.Down); {
+					case n == 0: // It has no field that stops updates.
+						r.Partition = &all
+					case r.MaxUnavailable != nil && err == nil && most > int(n):
+						r.MaxUnavailable = new(intstr.FromInt32(n))
+					}
+				}),
 			}
 		},
 		view: func(w workload, c *child) {
@@ -221,7 +279,7 @@ func statefulSets() kind {
 			c.observed = o.Status.ObservedGeneration
 			s := o.Status
 			c.counts = counts{pods: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas, updated: s.UpdatedReplicas}
-			c.updatedReady = c.atLeast()
+			c.updatedReady, c.updatedAvailable = c.atLeast(c.ready), c.atLeast(c.available)
 		},
 	}
 }
@@ -230,6 +288,7 @@ func advancedSets() kind {
 	return kind{
 		GroupVersionKind: appsv1beta1.GroupVersion.WithKind("StatefulSet"),
 		hosts:            true,
+		paused:           pausedRollingUpdate(),
 		list:             func() workloads { return &appsv1beta1.StatefulSetList{} },
 		number: func(w workload, own *appsv1beta1.SubsetOrdinals) {
 			spec := &w.(*appsv1beta1.StatefulSet).Spec
@@ -241,9 +300,20 @@ func advancedSets() kind {
 			}
 			w := &appsv1beta1.StatefulSet{Spec: *t.AdvancedStatefulSetTemplate.Spec.DeepCopy()}
 			u := &w.Spec.UpdateStrategy
+			onDelete := u.Type == appsv1.OnDeleteStatefulSetStrategyType
 			return w, parts{
 				selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template,
-				partition: unlessOnDelete(u.Type == appsv1.OnDeleteStatefulSetStrategyType, func(n int32) { orNew(&u.RollingUpdate).Partition = &n }),
+				partition: unlessOnDelete(onDelete, func(n int32) { orNew(&u.RollingUpdate).Partition = &n }),
+				limit: unlessOnDelete(onDelete, func(n int32, _ bool) {
+					if n == 0 {
+						orNew(&u.RollingUpdate).Paused = true
+						return
+					}
+					if w.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+						n = 1 // It updates one pod at a time, and refuses other numbers.
+					}
+					orNew(&u.RollingUpdate).MaxUnavailable = new(intstr.FromInt32(n))
+				}),
 			}
 		},
 		view: func(w workload, c *child) {
@@ -251,7 +321,9 @@ func advancedSets() kind {
 			c.replicas, c.selector = int(ptr.Deref(o.Spec.Replicas, 1)), o.Spec.Selector
 			c.observed = o.Status.ObservedGeneration
 			s := o.Status
-			c.counts = counts{s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas}
+			c.counts = counts{
+				s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas,
+			}
 		},
 	}
 }

@@ -22,6 +22,9 @@
 // template is written to an annotation, in the same request as the template. A scale or a partition changes the generation too, but does not
 // invalidate the counts.
 //
+// A maxUnavailable of a subset is such a number too. An annotation says that the workload has it, so that it can be undone: a field that the
+// template doesn't set would otherwise stay, like those of other writers.
+//
 // Deployments and StatefulSets of apps/v1 do not count the pods that are both updated and ready. A lower bound is used instead: the ready pods
 // minus those that are not updated. It is exact when nothing changes.
 //

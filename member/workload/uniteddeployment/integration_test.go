@@ -185,6 +185,10 @@ func TestIntegration(t *testing.T) {
 		"updated pods stay counted through scales and partitions of StatefulSets":                   testScale(asStatefulSets, map[string]int32{"a": 1, "b": 1}),
 		"subsets are StatefulSets of apps.kruise.io, with ordinals of their own":                    testAdvanced,
 		"updated pods stay counted through scales and partitions of StatefulSets of apps.kruise.io": testScale(asAdvancedSets, map[string]int32{"a": 1, "b": 1}),
+		"the update of CloneSets is stopped and goes on":                                            testStopped(asCloneSets),
+		"the update of Deployments is stopped and goes on, and new ones get pods":                   testStopped(asDeployments),
+		"the update of StatefulSets is stopped and goes on":                                         testStopped(asStatefulSets),
+		"the update of StatefulSets of apps.kruise.io is stopped and goes on":                       testStopped(asAdvancedSets),
 		"subsets and kinds of workload are added and removed":                                       testComeAndGo,
 		"minimal objects are defaulted and invalid ones refused":                                    testWebhook,
 		"an object whose subsets name clusters is left alone":                                       testFederated,
@@ -308,6 +312,43 @@ func asAdvancedSets(s *appsv1beta1.UnitedDeploymentSpec) {
 			Selector: c.Spec.Selector, Template: c.Spec.Template, PodManagementPolicy: appsv1.ParallelPodManagement,
 		},
 	}}
+}
+
+// testStopped creates two subsets whose updates are stopped, and updates one after the other.
+func testStopped(as func(*appsv1beta1.UnitedDeploymentSpec)) func(*testing.T, *fixture) {
+	return func(t *testing.T, g *fixture) {
+		t.Helper()
+		ud := g.web(6, part{Name: "a"}, part{Name: "b"})
+		as(&ud.Spec)
+		ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{MaxUnavailable: map[string]int32{"a": 0, "b": 0}}
+		g.make(t, ud)
+		// settled waits until all pods are available, and that many of a and b are updated.
+		settled := func(a, b int32) {
+			t.Helper()
+			g.Await(t, func(ud *object) bool {
+				s := ud.Status
+				return s.ObservedGeneration == ud.Generation && s.Replicas == *ud.Spec.Replicas && s.AvailableReplicas == *ud.Spec.Replicas &&
+					s.SubsetStatuses[0].UpdatedAvailableReplicas == a && s.SubsetStatuses[1].UpdatedAvailableReplicas == b
+			})
+		}
+		g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
+			template, _ := united.TemplateOf(&s.Template)
+			template.Pod.Spec.Containers[0].Image = "app:2"
+			s.UpdateStrategy.ManualUpdate.MaxUnavailable = map[string]int32{"a": 0, "b": 2}
+		})
+		settled(0, 3)
+		require.Equal(t, map[string]int{"a app:1": 3, "b app:2": 3}, g.count(t, image))
+		g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.UpdateStrategy.ManualUpdate.MaxUnavailable["a"] = 1 })
+		g.Await(t, rolledOut)
+		g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
+			s.Replicas = new(int32(8))
+			s.UpdateStrategy.ManualUpdate.MaxUnavailable["a"] = 0
+		})
+		settled(4, 4)
+		g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.UpdateStrategy.ManualUpdate.MaxUnavailable = nil })
+		g.Await(t, rolledOut)
+		require.Equal(t, map[string]int{"a app:2": 4, "b app:2": 4}, g.count(t, image))
+	}
 }
 
 // testScale scales out, holds some pods back and scales in. All pods are at one revision the whole time, so no write of the status may say

@@ -1,9 +1,10 @@
 package uniteddeployment
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,58 +28,11 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("
 // wantedRevision returns the revision of the template, without a number. Except for collisions, its name depends only on the object's name and
 // template, so the slices of one object have the same revision name in each cluster.
 func wantedRevision(ud *appsv1beta1.UnitedDeployment) (*appsv1.ControllerRevision, error) {
-	data, err := revisionData(&ud.Spec.Template)
+	data, err := united.RevisionData(&ud.Spec.Template)
 	if err != nil {
-		return nil, err
+		return nil, err //nolint:wrapcheck // It says what failed.
 	}
-	hash := revision.Hash(data, ud.Status.CollisionCount)
-	return &appsv1.ControllerRevision{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: ud.Name + "-" + hash, Namespace: ud.Namespace,
-			Labels:          map[string]string{keys.RevisionHash: hash},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(ud, Kind())},
-		},
-		Data: runtime.RawExtension{Raw: data},
-	}, nil
-}
-
-// revisionData returns the patch that restores the template. It is byte for byte the same as in OpenKruise 1.9, so that objects of OpenKruise
-// keep their revision and no pod is restarted. Unlike the patch for a pod template, it has no metadata of its own, and each metadata in it has
-// the null creationTimestamp that older clients write.
-func revisionData(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
-	raw, err := json.Marshal(t)
-	if err != nil {
-		return nil, fmt.Errorf("marshal template: %w", err)
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, fmt.Errorf("decode template: %w", err)
-	}
-	addCreationTimestamps(fields)
-	fields["$patch"] = "replace"
-	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": fields}})
-	if err != nil {
-		return nil, fmt.Errorf("marshal revision: %w", err)
-	}
-	return data, nil
-}
-
-func addCreationTimestamps(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		if meta, ok := v["metadata"].(map[string]any); ok {
-			if _, ok := meta["creationTimestamp"]; !ok {
-				meta["creationTimestamp"] = nil
-			}
-		}
-		for _, e := range v {
-			addCreationTimestamps(e)
-		}
-	case []any:
-		for _, e := range v {
-			addCreationTimestamps(e)
-		}
-	}
+	return united.Revision(ud, data), nil
 }
 
 // revisionLabel returns the label of workloads and pods for a revision: the revision's name, or only its hash if the name is too long for a
@@ -108,20 +62,24 @@ func (k kind) prefix(ud *appsv1beta1.UnitedDeployment, subset string) string {
 }
 
 // render returns the wanted workload of a subset. An error says why the subset's patch can't be applied to the template.
-func (k kind) render(
-	ud *appsv1beta1.UnitedDeployment, subset *appsv1beta1.Subset, revision string, replicas, partition int32,
-) (workload, error) {
+func (t *target) render(ud *appsv1beta1.UnitedDeployment, subset *appsv1beta1.Subset, revision string) (workload, error) {
+	k := t.kind
 	w, p := k.make(&ud.Spec.Template)
-	t, _ := united.TemplateOf(&ud.Spec.Template)
+	annotations := map[string]string{keys.SubsetPatch: united.Patch(subset)}
+	template, _ := united.TemplateOf(&ud.Spec.Template)
 	own := map[string]string{keys.SubsetName: subset.Name, keys.SubsetRevision: revisionLabel(revision)}
 	pod, err := united.PodTemplate(p.pod, subset, own)
 	if err != nil {
 		return nil, err
 	}
 	*p.pod = *pod
-	*p.replicas = &replicas
+	*p.replicas = &t.replicas
 	if p.partition != nil {
-		p.partition(partition)
+		p.partition(t.partition)
+	}
+	if t.limit != nil {
+		p.limit(*t.limit, t.child.unborn())
+		annotations[keys.SubsetMaxUnavailable] = strconv.Itoa(int(*t.limit))
 	}
 	if k.number != nil {
 		k.number(w, subset.Ordinals)
@@ -133,8 +91,8 @@ func (k kind) render(
 	w.SetGenerateName(k.prefix(ud, subset.Name))
 	w.SetNamespace(ud.Namespace)
 	w.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(ud, Kind())})
-	w.SetLabels(union(t.Metadata.Labels, ud.Spec.Selector.MatchLabels, own))
-	w.SetAnnotations(union(t.Metadata.Annotations, map[string]string{keys.SubsetPatch: united.Patch(subset)}))
+	w.SetLabels(union(template.Metadata.Labels, ud.Spec.Selector.MatchLabels, own))
+	w.SetAnnotations(union(template.Metadata.Annotations, annotations))
 	return w, nil
 }
 
@@ -170,7 +128,17 @@ func (k kind) amend(live, want workload, whole bool) (update, error) {
 		"metadata": map[string]any{"labels": meta["labels"], "annotations": meta["annotations"]},
 		"spec":     wanted["spec"],
 	}
+	if limited(live) || limited(want) {
+		if err := k.unpause(current, wanted); err != nil {
+			return update{}, fmt.Errorf("paused of %s %s: %w", k.Kind, live.GetName(), err)
+		}
+	}
 	e := update{paths: overlay.Apply(current, wanted)}
+	if limited(live) && !limited(want) {
+		unstructured.RemoveNestedField(current, "metadata", "annotations", keys.SubsetMaxUnavailable)
+		e.paths = append(e.paths, limitPath)
+		slices.Sort(e.paths)
+	}
 	if len(e.paths) == 0 {
 		return update{}, nil
 	}
@@ -184,6 +152,24 @@ func (k kind) amend(live, want workload, whole bool) (update, error) {
 		return update{}, fmt.Errorf("convert %s %s back: %w", k.Kind, live.GetName(), err)
 	}
 	return e, nil
+}
+
+// limitPath is the path of the annotation by which limited recognizes a workload.
+const limitPath = "metadata.annotations." + keys.SubsetMaxUnavailable
+
+// unpause sets paused to false in wanted if only current has it. JSON leaves out false, and a field that wanted doesn't set would stay.
+func (k kind) unpause(current, wanted map[string]any) error {
+	if len(k.paused) == 0 {
+		return nil
+	}
+	is, _, err := unstructured.NestedBool(current, k.paused...)
+	if err != nil || !is {
+		return err
+	}
+	if _, set, err := unstructured.NestedBool(wanted, k.paused...); err != nil || set {
+		return err
+	}
+	return unstructured.SetNestedField(wanted, false, k.paused...)
 }
 
 // replaceSpec sets the spec of o, except for the field that belongs to other writers.

@@ -85,7 +85,7 @@ func fromV1alpha1(ctx context.Context, data []byte) []byte {
 	if err := appsv1alpha1.UnitedDeploymentToHub(ctx, old, ud); err != nil {
 		return nil
 	}
-	out, err := revisionData(&ud.Spec.Template)
+	out, err := united.RevisionData(&ud.Spec.Template)
 	if err != nil {
 		return nil
 	}

@@ -27,7 +27,7 @@ const (
 	// reasonRevision, reasonPatch (update): the workload is at another revision, or has another patch.
 	reasonRevision = "Revision"
 	reasonPatch    = "Patch"
-	// reasonReplicas (update): only the number of replicas or the partition differs. reasonUnschedulable (update): likewise, and replicas leave
+	// reasonReplicas (update): only the number of replicas, the partition or maxUnavailable differs. reasonUnschedulable (update): likewise, and replicas leave
 	// the subset because their pods can't be scheduled. It is also used for pods that are reserved for that reason.
 	reasonReplicas      = "Replicas"
 	reasonUnschedulable = "Unschedulable"
@@ -87,6 +87,8 @@ type target struct {
 	kind      kind
 	replicas  int32
 	partition int32
+	// limit is how many pods may be unavailable during an update; 0 stops the update. If nil, the template decides.
+	limit *int32
 	// room is what Adaptive knows about the subset. leaving is how many of its replicas leave because their pods can't be scheduled.
 	room    room
 	leaving int
@@ -137,6 +139,9 @@ func plan(o observed, now time.Time) planned {
 		p.recheck = timing.Sooner(p.recheck, t.room.recheck)
 		if parts.partition != nil {
 			t.partition = int32(spread.Partition(partition(o.ud, s.Name), int(t.replicas))) //nolint:gosec // At most replicas.
+		}
+		if n, ok := maxUnavailable(o.ud, s.Name); ok && parts.limit != nil {
+			t.limit = &n
 		}
 		t.decide(o.ud, s, p.revision.Revision.Name)
 		p.subsets = append(p.subsets, t)
@@ -234,9 +239,18 @@ func partition(ud *appsv1beta1.UnitedDeployment, subset string) int {
 	return 0
 }
 
+// maxUnavailable returns how many pods of a subset may be unavailable during an update; false if the template decides.
+func maxUnavailable(ud *appsv1beta1.UnitedDeployment, subset string) (int32, bool) {
+	if ud.Spec.UpdateStrategy.ManualUpdate == nil {
+		return 0, false
+	}
+	n, ok := ud.Spec.UpdateStrategy.ManualUpdate.MaxUnavailable[subset]
+	return max(n, 0), ok
+}
+
 // decide compares the subset's workload with the wanted one.
 func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset, revisionName string) {
-	want, err := t.kind.render(ud, s, revisionName, t.replicas, t.partition)
+	want, err := t.render(ud, s, revisionName)
 	switch {
 	case err != nil:
 		t.fault = err
@@ -250,6 +264,7 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 		t.reason, t.why = reasonTerminating, t.child.GetName()+" is being deleted"
 		return
 	}
+	unlimit(want, t.child.workload)
 	exempt(want, t.child.workload, int(t.replicas), int(t.reserved)-t.room.reserved.ready)
 	another := !revision.Same(t.child.revision, revisionName)
 	patched := t.child.patch != united.Patch(s)
@@ -269,6 +284,9 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 		t.reason, t.why = reasonPatch, "the subset's patch changed"
 	case !slices.ContainsFunc(e.paths, func(p string) bool { return !isScale(p) }):
 		t.reason, t.why = reasonReplicas, fmt.Sprintf("%d replicas (%d before), partition %d", t.replicas, t.child.replicas, t.partition)
+		if t.limit != nil {
+			t.why += fmt.Sprintf(", maxUnavailable %d", *t.limit)
+		}
 		if t.reserved > 0 {
 			t.why += fmt.Sprintf(", %d reserved", t.reserved)
 		}
@@ -289,7 +307,8 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 func isScale(path string) bool {
 	switch path {
 	case "spec.replicas", "spec.updateStrategy.rollingUpdate.partition",
-		"spec.updateStrategy.rollingUpdate.maxUnavailable", "spec.strategy.rollingUpdate.maxUnavailable": // See exempt.
+		"spec.updateStrategy.rollingUpdate.maxUnavailable", "spec.strategy.rollingUpdate.maxUnavailable", // See exempt.
+		"spec.updateStrategy.rollingUpdate.paused", "spec.paused", limitPath:
 		return true
 	}
 	return false
@@ -298,8 +317,11 @@ func isScale(path string) bool {
 // blockingPods returns pods that block the rollout of their StatefulSet. A StatefulSet updates one pod after another, the highest ordinal first, and
 // waits for each to be ready. It even waits for an old pod that never becomes ready and that the new revision would fix. Such pods have to be
 // replaced anyway, so they are deleted. unsure means that an old pod is not ready, but may still become so. As in kube 1.36 StatefulSet with
-// OrderedReady.
+// OrderedReady. While the update is stopped, there are none.
 func (t *target) blockingPods(o observed, revisionName string) (out []*corev1.Pod, unsure bool) {
+	if t.limit != nil && *t.limit == 0 {
+		return nil, false
+	}
 	if t.child == nil || t.update != nil || !t.child.specObserved() || !t.child.countsAt(revisionName) || t.child.GetDeletionTimestamp() != nil {
 		return nil, false
 	}
@@ -345,10 +367,11 @@ func isBroken(pod *corev1.Pod) bool {
 
 // findSurplusRevisions returns the revisions beyond the limit that neither the object nor any workload uses.
 func findSurplusRevisions(o observed, p planned) []*appsv1.ControllerRevision {
-	live := map[string]bool{revision.Short(o.ud.Status.CurrentRevision): true, revision.Short(p.revision.Revision.Name): true}
-	for _, c := range o.children {
-		live[revision.Short(c.revision)] = true
-	}
-	return revision.Surplus(o.history, func(r *appsv1.ControllerRevision) bool { return live[revision.Short(r.Name)] },
-		int(ptr.Deref(o.ud.Spec.RevisionHistoryLimit, united.DefaultHistoryLimit)))
+	return united.SurplusRevisions(o.ud, o.history, p.revision.Revision.Name, func(yield func(string) bool) {
+		for _, c := range o.children {
+			if !yield(c.revision) {
+				return
+			}
+		}
+	})
 }

@@ -128,6 +128,7 @@ func (o *observed) add(k kind, w workload, name string, i int) {
 		n := *w.Spec.Replicas
 		w.Status = appsv1beta1.CloneSetStatus{
 			ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n, UpdatedReadyReplicas: n,
+			UpdatedAvailableReplicas: n,
 		}
 	case *appsv1.Deployment:
 		n := *w.Spec.Replicas
@@ -139,6 +140,7 @@ func (o *observed) add(k kind, w workload, name string, i int) {
 		n := *w.Spec.Replicas
 		w.Status = appsv1beta1.StatefulSetStatus{
 			ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n, UpdatedReadyReplicas: n,
+			UpdatedAvailableReplicas: n,
 		}
 	}
 	o.children = append(o.children, k.viewOf(w))
@@ -164,6 +166,9 @@ func planText(p planned) string {
 		fmt.Fprintf(&b, "subset %s: %d replicas", s.name, s.replicas)
 		if s.partition > 0 {
 			fmt.Fprintf(&b, ", partition %d", s.partition)
+		}
+		if s.limit != nil {
+			fmt.Fprintf(&b, ", maxUnavailable %d", *s.limit)
 		}
 		switch {
 		case s.fault != nil:
@@ -291,6 +296,21 @@ func stories() []struct {
 			t.Helper()
 			o := observedOf(t, web("a", "b"))
 			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
+			return o
+		}},
+		{"a maxUnavailable alone is a change of numbers", func(t *testing.T) observed {
+			t.Helper()
+			o := observedOf(t, web("a", "b"))
+			o.ud.Spec.UpdateStrategy.ManualUpdate.MaxUnavailable = map[string]int32{"a": 2, "b": 0}
+			return o
+		}},
+		{"a new template goes to subsets whose update is stopped too, and a new Deployment is not paused", func(t *testing.T) observed {
+			t.Helper()
+			o := observedOf(t, asDeployment(web("a")))
+			image(o.ud, "app:2")
+			o.ud.Spec.Topology.Subsets = append(o.ud.Spec.Topology.Subsets, appsv1beta1.Subset{Name: "b"})
+			o.ud.Spec.UpdateStrategy.ManualUpdate.MaxUnavailable = map[string]int32{"a": 0, "b": 0}
+			o.refreshRevision(t)
 			return o
 		}},
 		{"a Deployment keeps no pods at the old revision", func(t *testing.T) observed {
@@ -615,6 +635,7 @@ func TestStuckPods(t *testing.T) {
 		old     bool
 		state   func(*testkit.PodBuilder)
 		change  func(*observed)
+		limit   *int32
 		deleted bool
 		recheck bool
 	}{
@@ -641,6 +662,13 @@ func TestStuckPods(t *testing.T) {
 			change: func(o *observed) { o.children[0].observed = 0 },
 		},
 		{
+			name: "nothing is deleted while the update is stopped", ordinal: 4, old: true, state: waiting("ImagePullBackOff"), limit: new(int32(0)),
+		},
+		{
+			name: "an old pod is deleted if pods may be unavailable", ordinal: 4, old: true, state: waiting("ImagePullBackOff"), limit: new(int32(1)),
+			deleted: true,
+		},
+		{
 			name: "nothing is deleted with OnDelete", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
 			change: func(o *observed) {
 				o.children[0].workload.(*appsv1.StatefulSet).Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
@@ -652,6 +680,9 @@ func TestStuckPods(t *testing.T) {
 			t.Parallel()
 			ud := asStatefulSet(web("a"))
 			ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 3}
+			if tt.limit != nil {
+				ud.Spec.UpdateStrategy.ManualUpdate.MaxUnavailable = map[string]int32{"a": *tt.limit}
+			}
 			o := observedOf(t, ud)
 			label := o.ud.Status.UpdatedRevision
 			if tt.old {
@@ -668,7 +699,7 @@ func TestStuckPods(t *testing.T) {
 				o.children[0].revision = label
 				o.history = []*appsv1.ControllerRevision{o.wanted}
 			}
-			s := target{name: "a", kind: statefulSets(), replicas: 10, partition: 3, child: &o.children[0]}
+			s := target{name: "a", kind: statefulSets(), replicas: 10, partition: 3, limit: tt.limit, child: &o.children[0]}
 			stuck, unsure := s.blockingPods(o, o.wanted.Name)
 			require.Equal(t, tt.deleted, len(stuck) == 1)
 			require.Equal(t, tt.recheck, unsure)

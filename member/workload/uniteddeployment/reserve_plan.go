@@ -171,8 +171,20 @@ func (r *reservation) exclude(c counts, at func(*corev1.Pod) bool) counts {
 	for _, n := range []*int32{&c.pods, &c.ready, &c.updated, &c.updatedReady} {
 		*n = max(*n, 0) // The cache may show pods that the workload's controller has not counted yet.
 	}
-	c.available = min(c.available, c.ready)
+	c.available, c.updatedAvailable = min(c.available, c.ready), min(c.updatedAvailable, c.updatedReady)
 	return c
+}
+
+// unlimit gives a StatefulSet whose maxUnavailable is no longer the controller's the template's value or the default. exempt does it for the
+// other kinds. live is the workload as it is.
+func unlimit(want, live workload) {
+	w, ok := want.(*appsv1beta1.StatefulSet)
+	if !ok || limited(want) || !limited(live) || w.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		return
+	}
+	if r := orNew(&w.Spec.UpdateStrategy.RollingUpdate); r.MaxUnavailable == nil {
+		r.MaxUnavailable = new(intstr.FromInt32(1))
+	}
 }
 
 // exempt adds reserved pods that are not ready to maxUnavailable of a subset's workload, so that a rollout continues with the other pods; as

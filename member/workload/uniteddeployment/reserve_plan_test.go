@@ -203,8 +203,8 @@ func TestReservedPodsAreNotInTheSums(t *testing.T) {
 	}
 	allowing(o, 5)
 	a, b := &o.children[0], &o.children[1]
-	a.counts = counts{pods: 10, ready: 7, available: 7, updated: 10, updatedReady: 7}
-	b.counts = counts{pods: 4, ready: 4, available: 4, updated: 4, updatedReady: 4}
+	a.counts = counts{pods: 10, ready: 7, available: 7, updated: 10, updatedReady: 7, updatedAvailable: 7}
+	b.counts = counts{pods: 4, ready: 4, available: 4, updated: 4, updatedReady: 4, updatedAvailable: 4}
 	p, d := reconcileStatus(o)
 	s, _ := status(o, p, d, now)
 	require.Equal(t, "app=web,"+keys.SubsetReserved+"!=true", s.LabelSelector)
@@ -215,6 +215,7 @@ func TestReservedPodsAreNotInTheSums(t *testing.T) {
 	require.Equal(t, int32(10), s.ReadyReplicas)
 	require.Equal(t, int32(10), s.AvailableReplicas)
 	require.Equal(t, int32(10), s.UpdatedReadyReplicas)
+	require.Equal(t, int32(10), s.UpdatedAvailableReplicas)
 	require.Equal(t, s.UpdatedRevision, s.CurrentRevision)
 	old := s.DeepCopy()
 	old.SubsetStatuses[0].ReservedPods = 3

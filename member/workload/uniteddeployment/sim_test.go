@@ -14,9 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -24,7 +26,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/control/ownership"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 	"github.com/flotilla-io/flotilla/pkg/pod/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/workload/workloadspec"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/controltest"
 	"github.com/flotilla-io/flotilla/testkit/golden"
@@ -75,7 +79,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// cloneSetController is the controller of the subsets' CloneSets. It deletes pods without a node first.
+// cloneSetController is the controller of the subsets' CloneSets. It deletes pods without a node first, and updates pods by deleting old ones.
 type cloneSetController struct{}
 
 func (cloneSetController) Steps(w *sim.World) []sim.Step {
@@ -88,22 +92,39 @@ func (cloneSetController) Steps(w *sim.World) []sim.Step {
 		slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 			return cmp.Or(cmp.Compare(len(a.Spec.NodeName), len(b.Spec.NodeName)), strings.Compare(b.Name, a.Name))
 		})
-		ready := 0
+		ready, updated, updatedReady := 0, 0, 0
+		var old []*corev1.Pod
 		for _, pod := range pods {
 			if podpatch.Ready(pod) {
 				ready++
 			}
+			switch at := updatedIn(set, pod); {
+			case !at:
+				old = append(old, pod)
+			case podpatch.Ready(pod):
+				updatedReady++
+				updated++
+			default:
+				updated++
+			}
 		}
 		status := appsv1beta1.CloneSetStatus{
 			ObservedGeneration: set.Generation, Replicas: int32(len(pods)), ReadyReplicas: int32(ready), AvailableReplicas: int32(ready),
-			UpdatedReplicas: int32(len(pods)), UpdatedReadyReplicas: int32(ready),
+			UpdatedReplicas: int32(updated), UpdatedReadyReplicas: int32(updatedReady), UpdatedAvailableReplicas: int32(updatedReady),
 		}
 		switch current := set.Status; {
 		case len(pods) < want:
 			out = append(out, sim.Step{Do: func(ctx context.Context) error { return w.User().Create(ctx, newPod(w, set)) }})
 		case len(pods) > want:
 			out = append(out, sim.Step{Do: func(ctx context.Context) error { return w.User().Delete(ctx, pods[0]) }})
-		case current.ObservedGeneration != status.ObservedGeneration || current.Replicas != status.Replicas || current.ReadyReplicas != status.ReadyReplicas:
+		case len(old) > 0 && mayUpdate(set, want-ready):
+			out = append(out, sim.Step{Do: func(ctx context.Context) error {
+				if stopped(w, set.Labels[keys.SubsetName]) {
+					return fmt.Errorf("pod %s begins while maxUnavailable of its subset is 0", old[0].Name)
+				}
+				return w.User().Delete(ctx, old[0])
+			}})
+		case !apiequality.Semantic.DeepEqual(current, status):
 			out = append(out, sim.Step{Do: func(ctx context.Context) error {
 				next := set.DeepCopy()
 				next.Status = status
@@ -112,6 +133,25 @@ func (cloneSetController) Steps(w *sim.World) []sim.Step {
 		}
 	}
 	return out
+}
+
+// updatedIn reports whether a pod has the CloneSet's template.
+func updatedIn(set *appsv1beta1.CloneSet, pod *corev1.Pod) bool {
+	return pod.Labels[keys.SubsetRevision] == set.Spec.Template.Labels[keys.SubsetRevision]
+}
+
+// mayUpdate reports whether a CloneSet may update a pod while that many are unavailable.
+func mayUpdate(set *appsv1beta1.CloneSet, unavailable int) bool {
+	r := set.Spec.UpdateStrategy.RollingUpdate
+	most, err := rollout.ResolveUnavailable(cmp.Or(r.MaxUnavailable, new(intstr.FromString(workloadspec.CloneSetMaxUnavailable))), 0, int(*set.Spec.Replicas))
+	return err == nil && !r.Paused && unavailable < most
+}
+
+// stopped reports whether the controller has acknowledged that a subset's update is to stop.
+func stopped(w *sim.World, subset string) bool {
+	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key)
+	n, ok := maxUnavailable(ud, subset)
+	return ok && n == 0 && ud.Status.ObservedGeneration == ud.Generation
 }
 
 // podsIn returns the pods of a subset that are not being deleted.
@@ -278,12 +318,18 @@ func describe(c sim.Change) string {
 		case *appsv1beta1.UnitedDeployment:
 			for _, s := range o.Status.SubsetStatuses {
 				out = append(out, s.Name+" "+schedulable(&o.Status, s.Name))
+				if o.Spec.UpdateStrategy.ManualUpdate.MaxUnavailable != nil {
+					out = append(out, fmt.Sprintf("%s %d of %d updated", s.Name, s.UpdatedAvailableReplicas, s.Replicas))
+				}
 				if reserving(o) {
 					out = append(out, fmt.Sprintf("%s %d reserved", s.Name, s.ReservedPods))
 				}
 			}
 		case *appsv1beta1.CloneSet:
 			out = append(out, fmt.Sprintf("%d replicas", *o.Spec.Replicas))
+			if limited(o) {
+				out = append(out, limits(o))
+			}
 		case *corev1.Pod:
 			out = append(out, "on "+cmp.Or(o.Spec.NodeName, "no node"))
 			if label := o.Labels[keys.SubsetReserved]; label != "" {
@@ -297,14 +343,14 @@ func describe(c sim.Change) string {
 
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60}, append(adaptiveStories(), reservingStories()...)...)
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60}, allStories()...)
 }
 
 func TestStoriesGolden(t *testing.T) {
 	t.Parallel()
 	k := simulated(t)
 	k.Describe = describe
-	for _, s := range append(adaptiveStories(), reservingStories()...) {
+	for _, s := range allStories() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r := sim.Run(t.Context(), k, s, sim.Schedule{})
@@ -312,6 +358,10 @@ func TestStoriesGolden(t *testing.T) {
 			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.StoryText(r.Story, "web")+"# the end\n"+r.Summary+"\n")
 		})
 	}
+}
+
+func allStories() []sim.Scenario {
+	return slices.Concat(adaptiveStories(), reservingStories(), limitedStories())
 }
 
 // world returns the initial objects: an object with 5 replicas, and nodes for 2 pods of subset a and b pods of subset b.
@@ -450,6 +500,54 @@ func reservingStories() []sim.Scenario {
 			sim.LabelNode(allClosed, "node-b", podsLabel, "9"),
 		}},
 		{Name: "a scale out while no subset has room", Objects: reservingWorld("1"), Edits: []sim.Edit{scaled(allClosed, 7)}},
+	}
+}
+
+// limitedStories are updates of 3 pods in each of two subsets, of which a has a maxUnavailable.
+func limitedStories() []sim.Scenario {
+	objects := func() []client.Object {
+		ud := web("a", "b")
+		ud.Spec.Replicas = new(int32(6))
+		ud.UID, ud.ResourceVersion, ud.Generation = "", "", 1
+		return []client.Object{ud, sim.Node("node-a", subsetLabel, "a", podsLabel, "9"), sim.Node("node-b", subsetLabel, "b", podsLabel, "9")}
+	}
+	edit := func(name string, when func(*sim.World) bool, change func(*appsv1beta1.UnitedDeployment)) sim.Edit {
+		return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error { return sim.Set(ctx, w, key, change) }}
+	}
+	to := func(n int32) func(*appsv1beta1.UnitedDeployment) {
+		return func(ud *appsv1beta1.UnitedDeployment) { limit(ud, n) }
+	}
+	// updated is reached when n pods of a are ready with the template of their CloneSet.
+	updated := func(n int) func(*sim.World) bool {
+		return func(w *sim.World) bool {
+			for _, set := range sim.All[*appsv1beta1.CloneSet](w) {
+				if set.Labels[keys.SubsetName] == "a" {
+					return n == len(slices.DeleteFunc(podsIn(w, "a"), func(p *corev1.Pod) bool { return !podpatch.Ready(p) || !updatedIn(set, p) }))
+				}
+			}
+			return false
+		}
+	}
+	return []sim.Scenario{
+		{Name: "the update of a subset waits and goes on and stops", Objects: objects(), Edits: []sim.Edit{
+			edit("a new template, and 0 pods of a may be unavailable", updated(3), func(ud *appsv1beta1.UnitedDeployment) {
+				ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
+				limit(ud, 0)
+			}),
+			edit("1 pod of a may be unavailable", nil, to(1)),
+			edit("0 pods of a may be unavailable", updated(1), to(0)),
+			edit("2 pods of a may be unavailable", nil, to(2)),
+			edit("the template decides", nil, to(-1)),
+		}},
+		{Name: "a stopped subset is scaled", Objects: objects(), Edits: []sim.Edit{
+			edit("a new template, and 0 pods of a may be unavailable", updated(3), func(ud *appsv1beta1.UnitedDeployment) {
+				ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
+				limit(ud, 0)
+			}),
+			{Name: "scale to 8", Do: func(ctx context.Context, w *sim.World) error {
+				return sim.Set(ctx, w, key, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(8)) })
+			}},
+		}},
 	}
 }
 

@@ -33,7 +33,8 @@ const (
 // status returns the status after a reconcile, and its events. The function is pure.
 //
 // observedGeneration advances only when the apiserver's answers show that every workload is as wanted; a hub relies on it. Subsets whose
-// numbers do not add up don't hold it back, because everything else was done.
+// numbers do not add up don't hold it back, because everything else was done. With maxUnavailable, the workload's controller must have observed
+// its spec too: a hub that takes a grant back gives it to another cluster, so the earlier one must no longer be in force.
 func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 	s := *o.ud.Status.DeepCopy()
 	if a.collided {
@@ -49,7 +50,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.United
 		if s.CurrentRevision == "" || rolledOut(&s, p, a) {
 			s.CurrentRevision = s.UpdatedRevision
 		}
-		if a.joinAll() == nil && !a.late && len(missingSubsets(p, a)) == 0 {
+		if a.joinAll() == nil && !a.late && len(missingSubsets(p, a)) == 0 && limitsInForce(p, a) {
 			s.ObservedGeneration = o.ud.Generation
 		}
 	}
@@ -75,16 +76,19 @@ func sumCounts(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 		if c, ok := a.children[t.name]; ok {
 			line.ReadyReplicas, line.AvailableReplicas = c.ready, c.available
 			if c.countsAt(s.UpdatedRevision) {
-				line.UpdatedReplicas, line.UpdatedReadyReplicas = c.updated, c.updatedReady
+				line.UpdatedReplicas, line.UpdatedReadyReplicas, line.UpdatedAvailableReplicas = c.updated, c.updatedReady, c.updatedAvailable
 			}
 			n := t.room.reserved.exclude(
-				counts{c.pods, line.ReadyReplicas, line.AvailableReplicas, line.UpdatedReplicas, line.UpdatedReadyReplicas},
+				counts{
+					c.pods, line.ReadyReplicas, line.AvailableReplicas, line.UpdatedReplicas, line.UpdatedReadyReplicas, line.UpdatedAvailableReplicas,
+				},
 				func(pod *corev1.Pod) bool { return revision.Same(pod.Labels[keys.SubsetRevision], s.UpdatedRevision) })
 			all.pods += n.pods
 			all.ready += n.ready
 			all.available += n.available
 			all.updated += n.updated
 			all.updatedReady += n.updatedReady
+			all.updatedAvailable += n.updatedAvailable
 		}
 		if old := lineOf(&before, t.name); old != nil && a.unsure {
 			line.Replicas, line.ReservedPods = old.Replicas, old.ReservedPods
@@ -94,7 +98,7 @@ func sumCounts(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 	}
 	s.ReservedPods = reserved
 	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = all.pods, all.ready, all.available
-	s.UpdatedReplicas, s.UpdatedReadyReplicas = all.updated, all.updatedReady
+	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas = all.updated, all.updatedReady, all.updatedAvailable
 }
 
 // selectorOf selects the pods of all subsets except reserved ones, because an autoscaler should average over the pods that do the work.
@@ -129,6 +133,17 @@ func missingSubsets(p planned, a applied) []string {
 		}
 	}
 	return out
+}
+
+// limitsInForce reports whether the controllers of workloads with maxUnavailable have observed it.
+func limitsInForce(p planned, a applied) bool {
+	for i := range p.subsets {
+		t := &p.subsets[i]
+		if c, ok := a.children[t.name]; ok && t.limit != nil && !c.specObserved() {
+			return false
+		}
+	}
+	return true
 }
 
 // outdatedSubsets returns the subsets whose workload is not at the update revision.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -62,19 +63,35 @@ func TestStatusSumsSubsets(t *testing.T) {
 	o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
 	p, d := reconcileStatus(o)
 	a := d.children["a"]
-	a.observed, a.counts = a.GetGeneration(), counts{pods: 6, ready: 5, available: 4, updated: 3, updatedReady: 2}
+	a.observed, a.counts = a.GetGeneration(), counts{pods: 6, ready: 5, available: 4, updated: 3, updatedReady: 2, updatedAvailable: 1}
 	d.children["a"] = a
 	got, _ := status(o, p, d, now)
 	revision := o.ud.Status.UpdatedRevision
 	require.Empty(t, cmp.Diff([]appsv1beta1.SubsetStatus{
-		{Name: "a", Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 4, UpdatedReplicas: 3, UpdatedReadyReplicas: 2, Partition: 2},
-		{Name: "b", Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 5, UpdatedReplicas: 5, UpdatedReadyReplicas: 5},
+		{Name: "a", Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 4, UpdatedReplicas: 3, UpdatedReadyReplicas: 2, UpdatedAvailableReplicas: 1, Partition: 2},
+		{Name: "b", Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 5, UpdatedReplicas: 5, UpdatedReadyReplicas: 5, UpdatedAvailableReplicas: 5},
 	}, got.SubsetStatuses))
 	got.SubsetStatuses, got.Conditions = nil, nil
 	require.Empty(t, cmp.Diff(appsv1beta1.UnitedDeploymentStatus{
-		ObservedGeneration: 2, Replicas: 11, ReadyReplicas: 10, AvailableReplicas: 9, UpdatedReplicas: 8, UpdatedReadyReplicas: 7,
+		ObservedGeneration: 2, Replicas: 11, ReadyReplicas: 10, AvailableReplicas: 9, UpdatedReplicas: 8, UpdatedReadyReplicas: 7, UpdatedAvailableReplicas: 6,
 		CurrentRevision: revision, UpdatedRevision: revision, LabelSelector: "app=web",
 	}, got))
+}
+
+// A hub gives a budget that was taken back to another cluster as soon as the generation is observed.
+func TestAGenerationWithMaxUnavailableIsObservedWhenItIsInForce(t *testing.T) {
+	t.Parallel()
+	o := observedOf(t, web("a", "b"))
+	o.ud.Spec.UpdateStrategy.ManualUpdate.MaxUnavailable = map[string]int32{"a": 0}
+	p, d := reconcileStatus(o)
+	before := o.ud.Status.ObservedGeneration
+	got, _ := status(o, p, d, now)
+	require.Equal(t, before, got.ObservedGeneration, "the CloneSet controller has not seen it")
+	a := d.children["a"]
+	a.observed = a.GetGeneration()
+	d.children["a"] = a
+	got, _ = status(o, p, d, now)
+	require.Equal(t, o.ud.Generation, got.ObservedGeneration)
 }
 
 func TestStatusCountsNoPodAsUpdatedBeforeItsControllerHasSeenTheTemplate(t *testing.T) {
@@ -91,6 +108,7 @@ func TestStatusCountsNoPodAsUpdatedBeforeItsControllerHasSeenTheTemplate(t *test
 	require.Equal(t, int32(10), got.ReadyReplicas)
 	require.Zero(t, got.UpdatedReplicas)
 	require.Zero(t, got.UpdatedReadyReplicas)
+	require.Zero(t, got.UpdatedAvailableReplicas)
 	require.Equal(t, corev1.ConditionTrue, find(got, appsv1beta1.SubsetUpdated).Status)
 	c := find(got, appsv1beta1.UnitedDeploymentUpdated)
 	require.Equal(t, corev1.ConditionFalse, c.Status)
@@ -104,7 +122,7 @@ func TestStatusCountsNoPodAsUpdatedBeforeItsControllerHasSeenTheTemplate(t *test
 		d.children[name] = c
 	}
 	got, _ = status(o, p, d, now)
-	require.Equal(t, int32(10), got.UpdatedReadyReplicas)
+	require.Equal(t, []int32{10, 10}, []int32{got.UpdatedReadyReplicas, got.UpdatedAvailableReplicas})
 	require.Equal(t, o.wanted.Name, got.CurrentRevision)
 	c = find(got, appsv1beta1.UnitedDeploymentUpdated)
 	require.Equal(t, corev1.ConditionTrue, c.Status)
@@ -439,7 +457,32 @@ func TestCountsOfUpdatedReadyPods(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, tt.in.atLeast())
+			require.Equal(t, tt.want, tt.in.atLeast(tt.in.ready))
 		})
+	}
+}
+
+func TestCountsOfUpdatedAvailablePods(t *testing.T) {
+	t.Parallel()
+	for name, w := range map[string]struct {
+		kind kind
+		workload
+		want int32
+	}{
+		"a CloneSet counts them": {cloneSets(), &appsv1beta1.CloneSet{Status: appsv1beta1.CloneSetStatus{
+			Replicas: 5, AvailableReplicas: 4, UpdatedReplicas: 3, UpdatedAvailableReplicas: 3,
+		}}, 3},
+		"a StatefulSet of apps.kruise.io counts them": {advancedSets(), &appsv1beta1.StatefulSet{Status: appsv1beta1.StatefulSetStatus{
+			Replicas: 5, AvailableReplicas: 4, UpdatedReplicas: 3, UpdatedAvailableReplicas: 3,
+		}}, 3},
+		"of a Deployment, old pods may be the available ones": {deployments(), &appsv1.Deployment{Status: appsv1.DeploymentStatus{
+			Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 4, UpdatedReplicas: 3,
+		}}, 2},
+		"of a StatefulSet, old pods may be the available ones": {statefulSets(), &appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{
+			Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 4, UpdatedReplicas: 3,
+		}}, 2},
+	} {
+		c := w.kind.viewOf(w.workload)
+		require.Equal(t, w.want, c.updatedAvailable, name)
 	}
 }

@@ -44,7 +44,8 @@ func (s *Store) read(
 		return err
 	}
 	s.cached(key, owner.GetUID())
-	if left := s.Terminating(owner.GetUID()); left > 0 {
+	// Nothing is created for an owner that is being deleted, so a controller with a finalizer can continue.
+	if left := s.Terminating(owner.GetUID()); left > 0 && owner.GetDeletionTimestamp() == nil {
 		return TerminatingError{left}
 	}
 	if err := children(cache, false); err != nil {

@@ -73,6 +73,9 @@ type Writer struct {
 	Live client.Reader
 	// Expect records every write.
 	Expect *expect.Store
+	// TakeOver also makes owner the controller of a revision with the wanted name and template that has none, or whose controller was an
+	// earlier object with owner's kind and name. Without it, that is ErrNameTaken until the garbage collector has deleted the revision.
+	TakeOver bool
 }
 
 // Write applies step for owner. It succeeds if a revision with the wanted data and owner already exists: an earlier reconcile created it and the
@@ -116,13 +119,48 @@ func (w Writer) create(ctx context.Context, want *appsv1.ControllerRevision) (*a
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(want), revision); err != nil {
 		return nil, fmt.Errorf("get the existing one: %w", err)
 	}
-	switch {
+	switch owned := sameOwner(revision, want); {
 	case !Equal(revision, want):
 		return nil, ErrCollision
-	case !sameOwner(revision, want):
+	case w.TakeOver && revision.DeletionTimestamp == nil && (succeeds(want, revision) || owned && !labeled(revision, want)):
+		return revision, w.takeOver(ctx, revision, want)
+	case !owned:
 		return nil, ErrNameTaken
 	}
 	return revision, nil
+}
+
+// takeOver makes the wanted owner the controller of an existing revision, with the labels by which its cache finds it.
+func (w Writer) takeOver(ctx context.Context, existing, want *appsv1.ControllerRevision) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": existing.ResourceVersion, "labels": want.Labels, "ownerReferences": want.OwnerReferences,
+		},
+		"revision": want.Revision,
+	})
+	if err != nil {
+		return fmt.Errorf("marshal patch: %w", err)
+	}
+	if err := w.Client.Patch(ctx, existing, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("take over the existing one: %w", err)
+	}
+	return nil
+}
+
+// succeeds reports whether the owner of a may take over b: b has no controller, or an earlier object with the same kind and name.
+func succeeds(a, b metav1.Object) bool {
+	x, y := metav1.GetControllerOf(a), metav1.GetControllerOf(b)
+	return y == nil || x != nil && x.UID != y.UID && x.APIVersion == y.APIVersion && x.Kind == y.Kind && x.Name == y.Name
+}
+
+// labeled reports whether a has the labels of b.
+func labeled(a, b metav1.Object) bool {
+	for key, value := range b.GetLabels() {
+		if have, ok := a.GetLabels()[key]; !ok || have != value {
+			return false
+		}
+	}
+	return true
 }
 
 func sameOwner(a, b metav1.Object) bool {

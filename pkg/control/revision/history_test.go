@@ -45,6 +45,8 @@ func TestWrite(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change Change
+		// takeOver is Writer.TakeOver.
+		takeOver bool
 		// known changes the existing revision that has the wanted name; nil if there is none.
 		known func(*appsv1.ControllerRevision)
 		want  error
@@ -64,6 +66,28 @@ func TestWrite(t *testing.T) {
 		{
 			name: "a previous object of that name may have left its revision", change: Create,
 			known: func(r *appsv1.ControllerRevision) { r.OwnerReferences[0].UID = "former" }, want: ErrNameTaken,
+		},
+		{
+			name: "the revision of a previous object of that name is taken over", change: Create, takeOver: true,
+			known: func(r *appsv1.ControllerRevision) { r.OwnerReferences[0].UID, r.Revision = "former", 7 }, expected: true,
+		},
+		{
+			name: "a revision without a controller is taken over", change: Create, takeOver: true,
+			known: func(r *appsv1.ControllerRevision) { r.OwnerReferences = nil }, expected: true,
+		},
+		{
+			name: "a revision without its labels gets them again", change: Create, takeOver: true,
+			known: func(r *appsv1.ControllerRevision) { r.Labels = nil }, expected: true,
+		},
+		{
+			name: "a revision of another object is not taken over", change: Create, takeOver: true,
+			known: func(r *appsv1.ControllerRevision) {
+				r.OwnerReferences[0].UID, r.OwnerReferences[0].Kind = "other", "StatefulSet"
+			}, want: ErrNameTaken,
+		},
+		{
+			name: "a revision of another template is not taken over", change: Create, takeOver: true,
+			known: func(r *appsv1.ControllerRevision) { r.OwnerReferences, r.Data.Raw = nil, []byte(`{"other":true}`) }, want: ErrCollision,
 		},
 		{
 			name: "an old revision becomes the newest", change: Renew,
@@ -86,13 +110,14 @@ func TestWrite(t *testing.T) {
 			}
 			want.Revision = 3
 			store := expect.New("test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), 0)
-			err := Writer{Client: c, Live: c, Expect: store}.Write(t.Context(), "owner", Step{Change: tc.change, Revision: want})
+			err := Writer{Client: c, Live: c, Expect: store, TakeOver: tc.takeOver}.Write(t.Context(), "owner", Step{Change: tc.change, Revision: want})
 			require.ErrorIs(t, err, tc.want)
 			require.Equal(t, tc.expected, store.Check("owner", slices.Values(stale)).Count == 1)
 			got, err := List(t.Context(), c, owner(), ownership.OwnedBy(owner(), true)...)
 			require.NoError(t, err)
-			if tc.change == Renew {
+			if tc.change == Renew || tc.takeOver && tc.want == nil {
 				require.Equal(t, int64(3), got[0].Revision)
+				require.Equal(t, want.Labels, got[0].Labels)
 			}
 		})
 	}

@@ -117,7 +117,7 @@ func Short(name string) string { return name[strings.LastIndexByte(name, '-')+1:
 func Same(a, b string) bool { return a != "" && b != "" && Short(a) == Short(b) }
 
 // Equal reports whether two revisions have the same template: equal bytes, or equal JSON without fields that are null
-// or the zero creationTimestamp.
+// or the zero creationTimestamp. In the patches of subsets, null means that a field is removed, so it counts.
 func Equal(a, b *appsv1.ControllerRevision) bool {
 	if slices.Equal(a.Data.Raw, b.Data.Raw) {
 		return true
@@ -127,7 +127,16 @@ func Equal(a, b *appsv1.ControllerRevision) bool {
 	if json.Unmarshal(a.Data.Raw, &x) != nil || json.Unmarshal(b.Data.Raw, &y) != nil {
 		return false
 	}
-	return reflect.DeepEqual(withoutNulls(x), withoutNulls(y))
+	return reflect.DeepEqual(subsetsOf(x), subsetsOf(y)) && reflect.DeepEqual(withoutNulls(x), withoutNulls(y))
+}
+
+// subsetsOf takes the subsets of a UnitedDeployment out of a revision's data.
+func subsetsOf(data any) any {
+	fields, _ := data.(map[string]any)
+	spec, _ := fields["spec"].(map[string]any)
+	topology := spec["topology"]
+	delete(spec, "topology")
+	return topology
 }
 
 func withoutNulls(v any) any {

@@ -164,6 +164,15 @@ func TestEqual(t *testing.T) {
 		{"another order of keys is equal", `{"a":1,"b":2}`, `{"b":2,"a":1}`, true},
 		{"a null field is equal to a missing one", `{"m":{"creationTimestamp":null,"x":[{"y":null}]}}`, `{"m":{"x":[{}]}}`, true},
 		{"other values differ", `{"a":1}`, `{"a":2}`, false},
+		{
+			"a null field in the patch of a subset differs from a missing one",
+			`{"spec":{"topology":{"subsets":[{"name":"a","patch":{"x":null}}]}}}`, `{"spec":{"topology":{"subsets":[{"name":"a","patch":{}}]}}}`, false,
+		},
+		{
+			"another order of keys in the patch of a subset is equal",
+			`{"spec":{"template":{"x":null},"topology":{"subsets":[{"name":"a","patch":{"x":null,"y":1}}]}}}`,
+			`{"spec":{"topology":{"subsets":[{"patch":{"y":1,"x":null},"name":"a"}]},"template":{}}}`, true,
+		},
 		{"invalid data differs", `{`, `{"a":2}`, false},
 	}
 	for _, tt := range tests {

@@ -30,14 +30,21 @@ func Default(ud *appsv1beta1.UnitedDeployment) {
 	if spec.UpdateStrategy.Type == "" {
 		spec.UpdateStrategy.Type = appsv1beta1.ManualUpdateStrategyType
 	}
-	if spec.UpdateStrategy.ManualUpdate == nil {
-		spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{}
+	switch s := &spec.UpdateStrategy; {
+	case s.Type != appsv1beta1.WavesUpdateStrategyType && s.ManualUpdate == nil:
+		s.ManualUpdate = &appsv1beta1.ManualUpdate{}
+	case s.Type == appsv1beta1.WavesUpdateStrategyType && emptyManual(s.ManualUpdate): // The default of a stored object that was Manual.
+		s.ManualUpdate = nil
 	}
 	for i := range spec.Topology.Subsets {
 		if s := &spec.Topology.Subsets[i]; elastic && s.MinReplicas == nil && s.Replicas == nil {
 			s.MinReplicas = new(intstr.FromInt32(0))
 		}
 	}
+}
+
+func emptyManual(m *appsv1beta1.ManualUpdate) bool {
+	return m != nil && len(m.Partitions)+len(m.MaxUnavailable) == 0
 }
 
 // Elastic reports whether any subset has minReplicas or maxReplicas. Then the subsets are filled in order.

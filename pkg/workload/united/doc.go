@@ -6,6 +6,7 @@
 //
 //	Default, Validate, ValidateUpdate   pure rules on the object alone
 //	TemplateOf, PodTemplate             pure: which workload the subsets are, and the pods of one subset
+//	RevisionData, RevisionContent       pure: what a revision of an object contains
 //	Webhook                             these rules as admission webhook, and a dry run of the pod templates
 //
 // A message names the field, the fault and the remedy. API fields that are not supported yet are rejected; where an object works without them,

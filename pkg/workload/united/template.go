@@ -64,10 +64,13 @@ func Unpartitioned(t *appsv1beta1.SubsetTemplate) string {
 	case t.DeploymentTemplate != nil:
 		return "a Deployment can't keep pods at the old revision: remove it, or use cloneSetTemplate"
 	case onDelete(t):
-		return "with the template's updateStrategy OnDelete, pods are only updated when they are deleted: remove it, or use RollingUpdate"
+		return whyOnDelete
 	}
 	return ""
 }
+
+// whyOnDelete is why numbers for an update have no effect with OnDelete.
+const whyOnDelete = "with the template's updateStrategy OnDelete, pods are only updated when they are deleted: remove it, or use RollingUpdate"
 
 func onDelete(t *appsv1beta1.SubsetTemplate) bool {
 	return t.CloneSetTemplate != nil && t.CloneSetTemplate.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete ||

@@ -95,6 +95,16 @@ func TestDefault(t *testing.T) {
 			},
 		},
 		{
+			"with Waves there are no manual updates, not even the default of an object that was Manual",
+			appsv1beta1.UnitedDeploymentSpec{UpdateStrategy: appsv1beta1.UnitedDeploymentUpdateStrategy{
+				Type: appsv1beta1.WavesUpdateStrategyType, ManualUpdate: &appsv1beta1.ManualUpdate{},
+			}},
+			appsv1beta1.UnitedDeploymentSpec{
+				Replicas: ptr.To[int32](1), RevisionHistoryLimit: ptr.To[int32](10),
+				UpdateStrategy: appsv1beta1.UnitedDeploymentUpdateStrategy{Type: appsv1beta1.WavesUpdateStrategyType},
+			},
+		},
+		{
 			"with a maximum, the other subsets get minReplicas 0, and replicas default as usual",
 			appsv1beta1.UnitedDeploymentSpec{
 				RevisionHistoryLimit: ptr.To[int32](0),

@@ -83,6 +83,7 @@ func validateFixed(old, ud *appsv1beta1.UnitedDeployment) field.ErrorList {
 	if !apiequality.Semantic.DeepEqual(old.Spec.Selector, ud.Spec.Selector) {
 		faults = append(faults, field.Forbidden(path.Child("selector"), "can't be changed: make a new UnitedDeployment"))
 	}
+	faults = append(faults, validateWavesChange(old, ud, path.Child("template"))...)
 	faults = append(faults, validateStatefulSetChange(old, ud, path.Child("template", "statefulSetTemplate", "spec"))...)
 	faults = append(faults, validateAdvancedChange(old, ud, path.Child("template", "advancedStatefulSetTemplate", "spec"))...)
 	for i := range ud.Spec.Topology.Subsets {
@@ -348,25 +349,42 @@ func validateSchedule(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.
 func validateUpdateStrategy(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	s := &ud.Spec.UpdateStrategy
-	if s.Type != "" && s.Type != appsv1beta1.ManualUpdateStrategyType {
+	switch s.Type {
+	case "", appsv1beta1.ManualUpdateStrategyType, appsv1beta1.WavesUpdateStrategyType:
+	default:
 		faults = append(faults, field.NotSupported(path.Child("type"), s.Type,
-			[]appsv1beta1.UnitedDeploymentUpdateStrategyType{appsv1beta1.ManualUpdateStrategyType}))
+			[]appsv1beta1.UnitedDeploymentUpdateStrategyType{appsv1beta1.ManualUpdateStrategyType, appsv1beta1.WavesUpdateStrategyType}))
 	}
-	if s.ManualUpdate == nil {
+	faults = append(faults, validateWaves(ud, path)...)
+	m, at := s.ManualUpdate, path.Child("manualUpdate")
+	if m == nil || Waves(ud) {
 		return faults
 	}
+	faults = append(faults, validateBySubset(ud, m.Partitions, at.Child("partitions"), "use 0 to update the whole subset")...)
+	if Federated(ud) { // The hub doesn't act on it, so it would be ignored.
+		for _, name := range slices.Sorted(maps.Keys(m.MaxUnavailable)) {
+			faults = append(faults, field.Invalid(at.Child("maxUnavailable").Key(name), m.MaxUnavailable[name], "a subset that names clusters can't "+
+				"have it: use type Waves with rollout.maxUnavailable, or remove it to have the template limit each cluster separately"))
+		}
+		return faults
+	}
+	return append(faults, validateBySubset(ud, m.MaxUnavailable, at.Child("maxUnavailable"), "use 0 to stop the update of the subset")...)
+}
+
+// validateBySubset validates numbers of pods by the name of the subset. remedy is for negative ones.
+func validateBySubset(ud *appsv1beta1.UnitedDeployment, numbers map[string]int32, path *field.Path, remedy string) field.ErrorList {
 	names := sets.New[string]()
 	for i := range ud.Spec.Topology.Subsets {
 		names.Insert(ud.Spec.Topology.Subsets[i].Name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.ManualUpdate.Partitions)) {
-		at, n := path.Child("manualUpdate", "partitions").Key(name), s.ManualUpdate.Partitions[name]
-		switch {
+	var faults field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		switch at, n := path.Key(name), numbers[name]; {
 		case !names.Has(name):
 			faults = append(faults, field.Invalid(at, n, fmt.Sprintf(
 				"subset %s doesn't exist: use one of %v, or remove it", name, sets.List(names))))
 		case n < 0:
-			faults = append(faults, field.Invalid(at, n, "must be 0 or more: use 0 to update the whole subset"))
+			faults = append(faults, field.Invalid(at, n, "must be 0 or more: "+remedy))
 		}
 	}
 	return faults

@@ -41,6 +41,16 @@ func partitions(p map[string]int32) func(*object) {
 	return func(ud *object) { ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: p} }
 }
 
+// unavailable sets maxUnavailable of subsets.
+func unavailable(n map[string]int32) func(*object) {
+	return func(ud *object) { ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{MaxUnavailable: n} }
+}
+
+// waves sets type Waves.
+func waves(ud *object) {
+	ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{Type: appsv1beta1.WavesUpdateStrategyType}
+}
+
 // reallocation sets both bounds; an empty one is left out.
 func reallocation(surge, unavailable string) func(*object) {
 	return func(ud *object) {
@@ -113,6 +123,13 @@ func TestValidObjects(t *testing.T) {
 			RescheduleCriticalSeconds: ptr.To[int32](0), UnschedulableDuration: ptr.To[int32](60),
 		}), subsets(part{Name: "a", MaxReplicas: number("3")}, part{Name: "b"}))},
 		{"partitions of existing subsets", web, partitions(map[string]int32{"a": 0, "c": 1000})},
+		{"maxUnavailable of existing subsets", web, unavailable(map[string]int32{"a": 0, "c": 1000})},
+		{"Waves over clusters", web, all(inEast, waves, func(ud *object) {
+			ud.Spec.UpdateStrategy.Rollout = &pods.RolloutPlan{MaxUnavailable: number("5%")}
+		})},
+		{"Waves with the default of a stored object that was Manual", web, all(inEast, waves, func(ud *object) {
+			ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{}
+		})},
 		{"a partition with a Deployment, without effect as in OpenKruise", deployment, partitions(map[string]int32{"a": 2})},
 		{"a partition of pods that users delete, also without effect", web, all(partitions(map[string]int32{"a": 1}), func(ud *object) {
 			ud.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete
@@ -277,6 +294,36 @@ func TestInvalidObjects(t *testing.T) {
 		},
 		{"a negative partition", web, partitions(map[string]int32{"a": -1}), "spec.updateStrategy.manualUpdate.partitions[a]", "use 0 to update"},
 		{
+			"maxUnavailable of an unknown subset", web, unavailable(map[string]int32{"d": 1}),
+			"spec.updateStrategy.manualUpdate.maxUnavailable[d]", "subset d doesn't exist: use one of [a b c]",
+		},
+		{
+			"a negative maxUnavailable", web, unavailable(map[string]int32{"a": -1}),
+			"spec.updateStrategy.manualUpdate.maxUnavailable[a]", "use 0 to stop the update",
+		},
+		{
+			"maxUnavailable of a subset in clusters", web, all(inEast, unavailable(map[string]int32{"a": 2})),
+			"spec.updateStrategy.manualUpdate.maxUnavailable[a]", "2: a subset that names clusters can't have it: use type Waves with rollout.maxUnavailable",
+		},
+		{
+			"Waves without clusters", web, waves,
+			"spec.updateStrategy.type", `"Waves": Waves are of clusters: give each subset cluster or clusterSelector, or use Manual`,
+		},
+		{
+			"a rollout without Waves", web, all(inEast, func(ud *object) { ud.Spec.UpdateStrategy.Rollout = &pods.RolloutPlan{} }),
+			"spec.updateStrategy.rollout", "set type to Waves, or remove rollout",
+		},
+		{
+			"partitions of subsets with Waves", web, all(inEast, waves, func(ud *object) {
+				ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"a": 1}}
+			}),
+			"spec.updateStrategy.manualUpdate", "use rollout.partition with the type Waves",
+		},
+		{
+			"an unknown type of update", web, func(ud *object) { ud.Spec.UpdateStrategy.Type = "Canary" },
+			"spec.updateStrategy.type", `supported values: "Manual", "Waves"`,
+		},
+		{
 			"ordinals of a CloneSet's pods", web, subsets(part{Name: "a", Ordinals: &appsv1beta1.SubsetOrdinals{}}),
 			sub + "[0].ordinals", "only applies with advancedStatefulSetTemplate",
 		},
@@ -299,7 +346,7 @@ func TestInvalidObjects(t *testing.T) {
 			"more pods than a subset has ordinals in a cluster", advanced, all(inEast, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](10_001) }),
 			"spec.replicas", "10001: must be at most 10000 with advancedStatefulSetTemplate",
 		},
-		{"an unknown update strategy", web, func(ud *object) { ud.Spec.UpdateStrategy.Type = "Waves" }, "spec.updateStrategy.type", `"Waves"`},
+		{"an unknown update strategy", web, func(ud *object) { ud.Spec.UpdateStrategy.Type = "Blue" }, "spec.updateStrategy.type", `"Blue"`},
 		{
 			"Adaptive between clusters", web, all(inEast, adaptive(nil)),
 			"spec.topology.scheduleStrategy.type", "only between the subsets of one cluster: use Fixed",

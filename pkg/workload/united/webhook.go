@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -156,7 +157,33 @@ func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
 	if t := ud.Spec.Template.AdvancedStatefulSetTemplate; t != nil && o.StatefulSetWarnings != nil {
 		out = append(out, o.StatefulSetWarnings(&t.Spec, path.Child("template", "advancedStatefulSetTemplate", "spec"))...)
 	}
-	return append(out, partitionWarnings(ud, path.Child("updateStrategy", "manualUpdate", "partitions"))...)
+	out = append(out, partitionWarnings(ud, path.Child("updateStrategy", "manualUpdate", "partitions"))...)
+	return append(out, unlimitedWarnings(ud, path.Child("updateStrategy", "manualUpdate", "maxUnavailable"))...)
+}
+
+// unlimitedWarnings returns warnings about a maxUnavailable of a subset that has no effect, or less than it says.
+func unlimitedWarnings(ud *appsv1beta1.UnitedDeployment, path *field.Path) admission.Warnings {
+	if ud.Spec.UpdateStrategy.ManualUpdate == nil {
+		return nil
+	}
+	var out admission.Warnings
+	t := &ud.Spec.Template
+	for i := range ud.Spec.Topology.Subsets {
+		name := ud.Spec.Topology.Subsets[i].Name
+		n, ok := ud.Spec.UpdateStrategy.ManualUpdate.MaxUnavailable[name]
+		switch d, s := t.DeploymentTemplate, t.AdvancedStatefulSetTemplate; {
+		case !ok:
+		case onDelete(t):
+			out = append(out, fmt.Sprintf("%s: has no effect: %s", path.Key(name), whyOnDelete))
+		case n > 0 && d != nil && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:
+			out = append(out, fmt.Sprintf("%s: has no effect: with the template's strategy Recreate, all pods are replaced at once: "+
+				"use RollingUpdate, or 0 to stop the update", path.Key(name)))
+		case n > 1 && s != nil && s.Spec.PodManagementPolicy != appsv1.ParallelPodManagement:
+			out = append(out, fmt.Sprintf("%s: one pod is updated at a time, because %d requires podManagementPolicy Parallel in the template",
+				path.Key(name), n))
+		}
+	}
+	return out
 }
 
 // partitionWarnings returns warnings about partitions that have no effect, or that affect more than intended on a StatefulSet of apps.kruise.io.

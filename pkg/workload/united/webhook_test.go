@@ -537,6 +537,52 @@ func TestWebhookWarnsOfPartitionsWithoutEffect(t *testing.T) {
 	}
 }
 
+func TestWebhookWarnsOfMaxUnavailableWithoutEffect(t *testing.T) {
+	t.Parallel()
+	const (
+		path      = "spec.updateStrategy.manualUpdate.maxUnavailable[a]: "
+		byDeletes = path + "has no effect: with the template's updateStrategy OnDelete, pods are only updated when they are deleted: remove it, or use RollingUpdate"
+		recreate  = path + "has no effect: with the template's strategy Recreate, all pods are replaced at once: use RollingUpdate, or 0 to stop the update"
+		ordered   = path + "one pod is updated at a time, because 2 requires podManagementPolicy Parallel in the template"
+	)
+	one, two, none := unavailable(map[string]int32{"a": 1}), unavailable(map[string]int32{"a": 2}), unavailable(map[string]int32{"a": 0})
+	onDelete := func(ud *object) {
+		ud.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete
+	}
+	atOnce := func(ud *object) {
+		ud.Spec.Template.DeploymentTemplate.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+	}
+	parallel := func(ud *object) {
+		ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
+	}
+	for _, tt := range []struct {
+		name     string
+		base     func() *object
+		from, to func(*object) // a nil from means creation
+		warnings admission.Warnings
+	}{
+		{"of a CloneSet with OnDelete", web, nil, all(two, onDelete), admission.Warnings{byDeletes}},
+		{"of 0 with OnDelete too", web, nil, all(none, onDelete), admission.Warnings{byDeletes}},
+		{"of a Deployment that re-creates pods", deployment, nil, all(two, atOnce), admission.Warnings{recreate}},
+		{"not of 0, which pauses such a Deployment", deployment, nil, all(none, atOnce), nil},
+		{"not of a Deployment", deployment, nil, two, nil},
+		{"of an ordered StatefulSet of apps.kruise.io", advanced, nil, two, admission.Warnings{ordered}},
+		{"not of 1, which is what it does", advanced, nil, one, nil},
+		{"not of a parallel StatefulSet of apps.kruise.io", advanced, nil, all(two, parallel), nil},
+		{"existing before", advanced, two, all(two, func(ud *object) { ud.Spec.RevisionHistoryLimit = new(int32(3)) }), nil},
+		{"not of a CloneSet", web, nil, two, nil},
+		{"not in a slice", advanced, nil, all(two, func(ud *object) { ud.Annotations = map[string]string{keys.FleetRowUID: "uid"} }), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			_, _, got, err := answer(t, w, tt.base, tt.from, tt.to)
+			require.NoError(t, err)
+			require.ElementsMatch(t, tt.warnings, got)
+		})
+	}
+}
+
 func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
 	t.Parallel()
 	const (
