@@ -3,6 +3,7 @@ package uniteddeployment
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -65,6 +66,27 @@ func observe(ctx context.Context, c placement.Client, key client.ObjectKey, opti
 		o.namespaceTerminating, err = c.NamespaceTerminating(ctx, o.ud.Namespace)
 	}
 	return o, err
+}
+
+// readContents reads the contents of rows whose revision is not in the history, because they are older than the type Waves or because
+// somebody deleted the revision.
+func (o *observed) readContents(ctx context.Context, c placement.Client) error {
+	for cluster, row := range o.Rows {
+		if slices.ContainsFunc(o.history, func(r *appsv1.ControllerRevision) bool { return r.Name == row.Spec.Grant.Revision }) {
+			continue
+		}
+		raw, folded := o.folded[cluster]
+		if !folded {
+			var err error
+			if raw, err = c.Manifest(ctx, row); err != nil {
+				return err
+			}
+		}
+		if found, ok := o.unlisted(cluster, raw); ok {
+			o.contents[cluster] = found
+		}
+	}
+	return nil
 }
 
 // sliceSubsets returns the subsets in the slice that a row requests. The patch of a row has all of them, so its content is not needed. It

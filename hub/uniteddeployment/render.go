@@ -2,7 +2,6 @@ package uniteddeployment
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -191,13 +190,13 @@ func (p *planned) addWant(o *observed, cluster string, manifests map[string][]by
 			parts = withPatches(parts, has.patches)
 		}
 	}
-	common, err := manifests[has.revision], error(nil)
-	if common == nil || has.revision == "" && p.rollout != nil {
+	raw, err := patch(parts)
+	common := manifests[has.revision]
+	if common == nil && err == nil {
 		common, err = manifest(o.ud, has.template)
 		manifests[has.revision] = common
 	}
-	raw, unpatched := patch(parts)
-	if err := errors.Join(err, unpatched); err != nil {
+	if err != nil {
 		p.problems = append(p.problems, placement.Problem{Cluster: cluster, Reason: fleetv1alpha1.ReasonInvalid, Message: err.Error()})
 		return
 	}

@@ -1,13 +1,12 @@
 package uniteddeployment
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -18,12 +17,12 @@ import (
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/rollout"
 	"github.com/flotilla-io/flotilla/pkg/control/revision"
+	planrollout "github.com/flotilla-io/flotilla/pkg/plan/rollout"
 )
 
 // content is what differs between revisions: the template, and the patches of subsets by the name of the subset.
 type content struct {
-	// revision is the name of the revision; "" if it is not in the history.
-	revision string
+	revision string // its name
 	template appsv1beta1.SubsetTemplate
 	patches  map[string]*runtime.RawExtension
 }
@@ -34,27 +33,6 @@ func rolloutPlan(ud *appsv1beta1.UnitedDeployment) pods.RolloutPlan {
 		return *p
 	}
 	return pods.RolloutPlan{}
-}
-
-// readContents reads the contents of rows whose revision is not in the history, because they are older than the type Waves or because
-// somebody deleted the revision.
-func (o *observed) readContents(ctx context.Context, c placement.Client) error {
-	for cluster, row := range o.Rows {
-		if slices.ContainsFunc(o.history, func(r *appsv1.ControllerRevision) bool { return r.Name == row.Spec.Grant.Revision }) {
-			continue
-		}
-		raw, folded := o.folded[cluster]
-		if !folded {
-			var err error
-			if raw, err = c.Manifest(ctx, row); err != nil {
-				return err
-			}
-		}
-		if found, ok := o.unlisted(cluster, raw); ok {
-			o.contents[cluster] = found
-		}
-	}
-	return nil
 }
 
 // unlisted returns the content of a slice. It is false if the slice can't be read.
@@ -75,30 +53,12 @@ func (o *observed) unlisted(cluster string, raw []byte) (content, bool) {
 		}
 		found.patches[subset.Name] = subset.Patch
 	}
-	if r, err := revisionOf(then); err == nil {
-		found.revision = r.Name
+	r, err := revisionOf(then)
+	if err != nil {
+		return content{}, false
 	}
+	found.revision = r.Name
 	return found, true
-}
-
-// contentIn returns the content that a cluster's row has. It is false if that is unknown.
-func (o *observed) contentIn(cluster string) (content, bool) {
-	if found, ok := o.contents[cluster]; ok {
-		return found, true
-	}
-	return o.contentNamed(o.Rows[cluster].Spec.Grant.Revision)
-}
-
-// contentNamed returns the content of a revision in the history.
-func (o *observed) contentNamed(name string) (content, bool) {
-	for _, r := range o.history {
-		if r.Name != name {
-			continue
-		}
-		template, patches, err := contentOf(r)
-		return content{revision: name, template: template, patches: patches}, err == nil
-	}
-	return content{}, false
 }
 
 // rollingOut is the state of a rollout, for one plan.
@@ -111,8 +71,8 @@ type rollingOut struct {
 	parts []rollout.Part
 	// current are the clusters that have, or get, the target.
 	current map[string]bool
-	// unknown are the clusters whose content can't be read.
-	unknown map[string]bool
+	// contents are the revisions of the history that were decoded so far, by name; nil if there is none, or if it can't be read.
+	contents map[string]*content
 	// budget and partition are numbers of pods over all clusters.
 	budget, partition int
 	result            rollout.Result
@@ -120,7 +80,7 @@ type rollingOut struct {
 
 // startRollout returns the state before replicas are moved.
 func (p *planned) startRollout(o *observed) *rollingOut {
-	r := &rollingOut{o: o, target: p.revision.Revision.Name, current: map[string]bool{}, unknown: map[string]bool{}}
+	r := &rollingOut{o: o, target: p.revision.Revision.Name, current: map[string]bool{}, contents: map[string]*content{}}
 	has := r.revisions(p.parts)
 	r.former = r.formerOf(p.parts, has)
 	r.budget = budget(rolloutPlan(o.ud).MaxUnavailable, replicas(o.ud))
@@ -153,17 +113,42 @@ func (p *planned) startRollout(o *observed) *rollingOut {
 	return r
 }
 
-// revisions returns the names of the revisions that the rows have, by cluster.
+// in returns the content of a cluster's row. It is false if that is unknown.
+func (r *rollingOut) in(cluster string) (content, bool) {
+	if found, ok := r.o.contents[cluster]; ok {
+		return found, true
+	}
+	return r.named(r.o.Rows[cluster].Spec.Grant.Revision)
+}
+
+// named returns the content of a revision in the history. Many clusters have the same revision, so it is decoded once.
+func (r *rollingOut) named(name string) (content, bool) {
+	if _, known := r.contents[name]; !known {
+		r.contents[name] = nil
+		for _, one := range r.o.history {
+			if one.Name != name {
+				continue
+			}
+			if template, patches, err := contentOf(one); err == nil {
+				r.contents[name] = &content{revision: name, template: template, patches: patches}
+			}
+		}
+	}
+	if found := r.contents[name]; found != nil {
+		return *found, true
+	}
+	return content{}, false
+}
+
+// revisions returns the names of the revisions that the rows have, by cluster, as far as they are known.
 func (r *rollingOut) revisions(parts []part) map[string]string {
 	out := map[string]string{}
 	for _, part := range parts {
 		if r.o.Rows[part.Cluster] == nil {
 			continue
 		}
-		if found, ok := r.o.contentIn(part.Cluster); ok {
+		if found, ok := r.in(part.Cluster); ok {
 			out[part.Cluster] = found.revision
-		} else {
-			r.unknown[part.Cluster] = true
 		}
 	}
 	return out
@@ -179,12 +164,12 @@ func (r *rollingOut) formerOf(parts []part, has map[string]string) string {
 	}
 	former := ""
 	for name, n := range granted {
-		if _, ok := r.o.contentNamed(name); ok && (n > granted[former] || n == granted[former] && name < former) {
+		if _, ok := r.named(name); ok && (n > granted[former] || n == granted[former] && name < former) {
 			former = name
 		}
 	}
 	if last := r.o.ud.Status.CurrentRevision; former == "" && last != r.target {
-		if _, ok := r.o.contentNamed(last); ok {
+		if _, ok := r.named(last); ok {
 			former = last
 		}
 	}
@@ -240,36 +225,18 @@ func (r *rollingOut) contentFor(cluster string) (content, bool) {
 	switch {
 	case r.current[cluster]:
 		return content{revision: r.target, template: r.o.ud.Spec.Template}, true
-	case r.o.Rows[cluster] != nil && !r.unknown[cluster]:
-		return r.o.contentIn(cluster)
 	case r.o.Rows[cluster] == nil:
-		return r.o.contentNamed(r.former)
+		return r.named(r.former)
 	}
-	return content{}, false
+	return r.in(cluster)
 }
 
 // status returns the status of the rollout.
 func (r *rollingOut) status() *pods.RolloutStatus {
 	return &pods.RolloutStatus{
 		Budget:  pods.RolloutBudget{Max: count(r.budget), Spent: count(r.result.Spent), Bound: count(r.result.Bound)},
-		Message: sentences(r.result.Waits),
+		Message: placement.Shorten(r.result.Waits),
 	}
-}
-
-// sentences joins what a rollout waits for.
-func sentences(waits []string) string {
-	const most = 1024
-	text := ""
-	for _, w := range waits {
-		if len(text)+len(w)+len("; ") > most {
-			break
-		}
-		if text != "" {
-			text += "; "
-		}
-		text += w
-	}
-	return text
 }
 
 // defaultBudget is the default of maxUnavailable.
@@ -278,24 +245,18 @@ const defaultBudget = "10%"
 // budget resolves maxUnavailable: at least 1, so that every object can be updated. Invalid values, which admission refuses, count as the
 // default.
 func budget(v *intstr.IntOrString, total int) int {
-	for _, v := range []*intstr.IntOrString{v, new(intstr.FromString(defaultBudget))} {
-		if v == nil {
-			continue
-		}
-		if n, err := intstr.GetScaledValueFromIntOrPercent(v, total, false); err == nil && n >= 0 {
-			return max(n, 1)
-		}
+	usual := new(intstr.FromString(defaultBudget))
+	n, err := planrollout.Resolve(cmp.Or(v, usual), total, planrollout.Down)
+	if err != nil {
+		n, _ = planrollout.Resolve(usual, total, planrollout.Down) // It is valid.
 	}
-	return 1
+	return max(n, 1)
 }
 
 // partitionOf resolves partition. Invalid values, which admission refuses, keep all pods at the old revision.
 func partitionOf(v *intstr.IntOrString, total int) int {
-	if v == nil {
-		return 0
-	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(v, total, true)
-	if err != nil || n < 0 {
+	n, err := planrollout.Resolve(v, total, planrollout.Up)
+	if err != nil {
 		return total
 	}
 	return min(n, total)
