@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,23 +67,35 @@ func anyTwo(pods map[string]corev1.Pod) []string {
 	return names[:2]
 }
 
-// watchUpdating watches the pods of an app in east. The returned function stops watching, and returns how many pods at most an update kept out of
-// service at a time: from when it set their readiness gate to False until they were ready again. Pods that are unready for another reason
-// don't count.
-func (s *scene) watchUpdating(app string) func() int {
+// watchUpdating watches the pods of an app in these clusters. The returned function stops watching, and returns how many pods at most an update
+// kept out of service at a time, in all of them together: from when it set their readiness gate to False until they were ready again. Pods
+// that are unready for another reason don't count.
+func (s *scene) watchUpdating(app string, clusters ...*fleet.Cluster) func() int {
 	s.Helper()
+	var mu sync.Mutex
 	out, most := map[string]bool{}, 0
-	end, err := fleet.Follow(s.ctx, env.East, &corev1.PodList{}, func(_ watch.EventType, p *corev1.Pod) {
-		switch {
-		case gateClosed(p):
-			out[p.Name] = true
-		case ready(p):
-			delete(out, p.Name)
+	var ends []func()
+	for _, c := range clusters {
+		end, err := fleet.Follow(s.ctx, c, &corev1.PodList{}, func(_ watch.EventType, p *corev1.Pod) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch name := c.Name + "/" + p.Name; {
+			case gateClosed(p):
+				out[name] = true
+			case ready(p):
+				delete(out, name)
+			}
+			most = max(most, len(out))
+		}, inScene(s, app)...)
+		require.NoError(s, err)
+		ends = append(ends, end)
+	}
+	return func() int {
+		for _, end := range ends {
+			end()
 		}
-		most = max(most, len(out))
-	}, inScene(s, app)...)
-	require.NoError(s, err)
-	return func() int { end(); return most }
+		return most
+	}
 }
 
 func gateClosed(p *corev1.Pod) bool {
@@ -125,7 +138,7 @@ func TestCloneSetDemo(t *testing.T) {
 	s.requireSamePods(replaced, fewer, picked...)
 	require.Len(t, fewer, 7)
 
-	away := s.watchUpdating("demo")
+	away := s.watchUpdating("demo", env.East)
 	s.apply(env.East, "cloneset-demo-5-image.yaml")
 	set := s.cloneSet("demo", 7)
 	require.Contains(t, []int{1, 2}, away(), "at most two at a time")

@@ -117,7 +117,7 @@ func TestStatefulSetIsScaledAndUpdatedInPlaceByPartitionAndKeepsItsPVCs(t *testi
 	}
 	require.Len(t, pvcs, 5)
 
-	away := s.watchUpdating("db")
+	away := s.watchUpdating("db", env.East)
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.StatefulSet) {
 		set.Spec.Template.Spec.Containers[0].Image = dbNew
 		set.Spec.UpdateStrategy.RollingUpdate.Partition = new(int32(3))

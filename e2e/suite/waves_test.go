@@ -5,17 +5,13 @@ package suite
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/watch"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
 // waves makes the hub roll out the object over its clusters.
@@ -28,35 +24,6 @@ func waves(ud *appsv1beta1.UnitedDeployment, maxUnavailable, partition int32) {
 	}
 }
 
-// watchUpdatingEverywhere is like watchUpdating, but for the pods of an app in all members together.
-func (s *scene) watchUpdatingEverywhere(app string) func() int {
-	s.Helper()
-	var mu sync.Mutex
-	out, most := map[string]bool{}, 0
-	var ends []func()
-	for _, m := range env.Members() {
-		end, err := fleet.Follow(s.ctx, m, &corev1.PodList{}, func(_ watch.EventType, p *corev1.Pod) {
-			mu.Lock()
-			defer mu.Unlock()
-			switch name := m.Name + "/" + p.Name; {
-			case gateClosed(p):
-				out[name] = true
-			case ready(p):
-				delete(out, name)
-			}
-			most = max(most, len(out))
-		}, inScene(s, app)...)
-		require.NoError(s, err)
-		ends = append(ends, end)
-	}
-	return func() int {
-		for _, end := range ends {
-			end()
-		}
-		return most
-	}
-}
-
 // TestI22ARolloutKeepsToOneBudgetOverClusters updates pods in place, so that the same pods become unready and ready again.
 func TestI22ARolloutKeepsToOneBudgetOverClusters(t *testing.T) {
 	s := parallel(t)
@@ -66,7 +33,7 @@ func TestI22ARolloutKeepsToOneBudgetOverClusters(t *testing.T) {
 	all := shares{"east": 6, "west": 6}
 	s.awaitSettled("web", all, nil)
 	before := s.census("web")
-	most := s.watchUpdatingEverywhere("web")
+	most := s.watchUpdating("web", env.Members()...)
 
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { image(ud, imageNew) })
 	updated := func() int { return s.countUpdated(env.East) + s.countUpdated(env.West) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -156,10 +155,7 @@ func (c Client) NamespaceTerminating(ctx context.Context, name string) (bool, er
 // doesn't stop the others. The finalizer is not removed while the apiserver still has a row, because a write of a process that has crashed
 // may have arrived late. The event of that row triggers the next attempt. The error is also in the result.
 func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan) (Result, error) {
-	out := Result{Rows: maps.Clone(f.Rows), Missed: make(map[string]bool, len(p.Wants))}
-	for _, want := range p.Wants {
-		out.Missed[want.Place()] = true
-	}
+	out := unwritten(f, p)
 	if p.AddFinalizer {
 		err := c.changeFinalizer(ctx, object, controllerutil.AddFinalizer)
 		if apierrors.IsNotFound(err) { // Nobody would withdraw the rows of an object that was deleted in the meantime.

@@ -259,7 +259,9 @@ func (r *Controller[O, P, S]) write(ctx context.Context, o O, p P) (Result, erro
 	object, fleet, plan := o.Source(), o.Placement(), p.Step()
 	if r.kind.Require != nil {
 		if err := r.kind.Require(ctx, r.Client, o, p); err != nil {
-			return withheld(fleet, plan, err), err
+			a := unwritten(fleet, plan)
+			a.Withheld, a.Err = true, err
+			return a, err
 		}
 	}
 	var problems []Problem

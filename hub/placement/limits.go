@@ -5,6 +5,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/pkg/plan/rollout"
 )
 
 // Limits resolves reallocation for a total number of replicas, of which maximums exclude some (barred). p may be nil. Invalid values, which
@@ -12,10 +13,10 @@ import (
 func Limits(p *pods.Placement, total, barred int) allot.Limits {
 	l := allot.Limits{Desired: total, Barred: barred, MaxSurge: allot.DefaultSurge(total)}
 	if p != nil && p.Reallocation != nil {
-		if n, ok := resolve(p.Reallocation.MaxSurge, total, true); ok {
+		if n, ok := resolve(p.Reallocation.MaxSurge, total, rollout.Up); ok {
 			l.MaxSurge = n
 		}
-		if n, ok := resolve(p.Reallocation.MaxUnavailable, total, false); ok {
+		if n, ok := resolve(p.Reallocation.MaxUnavailable, total, rollout.Down); ok {
 			l.MaxUnavailable = n
 		}
 	}
@@ -25,10 +26,8 @@ func Limits(p *pods.Placement, total, barred int) allot.Limits {
 	return l
 }
 
-func resolve(v *intstr.IntOrString, total int, up bool) (int, bool) {
-	if v == nil {
-		return 0, false
-	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(v, total, up)
-	return n, err == nil && n >= 0
+// resolve is false if the number isn't set, or invalid.
+func resolve(v *intstr.IntOrString, total int, r rollout.Rounding) (int, bool) {
+	n, err := rollout.Resolve(v, total, r)
+	return n, v != nil && err == nil
 }

@@ -30,9 +30,9 @@ type Result struct {
 	Err error
 }
 
-// withheld returns the result of a plan of which nothing was written.
-func withheld(f Fleet, p Plan, err error) Result {
-	out := Result{Rows: f.Rows, Missed: make(map[string]bool, len(p.Wants)), Withheld: true, Err: err}
+// unwritten returns the result of a plan of which nothing is written yet.
+func unwritten(f Fleet, p Plan) Result {
+	out := Result{Rows: maps.Clone(f.Rows), Missed: make(map[string]bool, len(p.Wants))}
 	for _, want := range p.Wants {
 		out.Missed[want.Place()] = true
 	}

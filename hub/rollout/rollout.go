@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/pkg/control/event"
 )
 
 // Limits limit a rollout. All numbers are numbers of pods over all clusters.
@@ -533,19 +534,19 @@ func (n *next) waits() []string {
 	}
 	if n.limits.Paused {
 		if len(running) > 0 {
-			return []string{"paused, and some clusters have not acknowledged it: " + someOf(running)}
+			return []string{"paused, and some clusters have not acknowledged it: " + names(running)}
 		}
 		return []string{"paused"}
 	}
 	var out []string
 	if len(dark) > 0 {
-		out = append(out, fmt.Sprintf("some clusters don't answer, so that all of their pods (%d) count as unavailable: %s", darkPods, someOf(dark)))
+		out = append(out, fmt.Sprintf("some clusters don't answer, so that all of their pods (%d) count as unavailable: %s", darkPods, names(dark)))
 	}
 	if len(skipped) > 0 {
-		out = append(out, "some clusters are left behind until they answer: "+someOf(skipped))
+		out = append(out, "some clusters are left behind until they answer: "+names(skipped))
 	}
 	if len(missing) > 0 {
-		out = append(out, "some pods are not available: "+someOf(missing))
+		out = append(out, "some pods are not available: "+names(missing))
 	}
 	if n.bound >= n.limits.MaxUnavailable && len(out) < 3 {
 		out = append(out, fmt.Sprintf("the budget is used up: %d of at most %d pods are or may become unavailable", n.bound, n.limits.MaxUnavailable))
@@ -556,12 +557,8 @@ func (n *next) waits() []string {
 	return out
 }
 
-// someOf joins the first three of many names, each once.
-func someOf(names []string) string {
-	const shown = 3
-	slices.Sort(names)
-	if names = slices.Compact(names); len(names) > shown {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-	}
-	return strings.Join(names, ", ")
+// names lists clusters, each once.
+func names(clusters []string) string {
+	slices.Sort(clusters)
+	return event.Names(slices.Compact(clusters))
 }

@@ -31,9 +31,9 @@ func Default(ud *appsv1beta1.UnitedDeployment) {
 		spec.UpdateStrategy.Type = appsv1beta1.ManualUpdateStrategyType
 	}
 	switch s := &spec.UpdateStrategy; {
-	case s.Type != appsv1beta1.WavesUpdateStrategyType && s.ManualUpdate == nil:
+	case !Waves(ud) && s.ManualUpdate == nil:
 		s.ManualUpdate = &appsv1beta1.ManualUpdate{}
-	case s.Type == appsv1beta1.WavesUpdateStrategyType && emptyManual(s.ManualUpdate): // The default of a stored object that was Manual.
+	case Waves(ud) && emptyManual(s.ManualUpdate): // The default of a stored object that was Manual.
 		s.ManualUpdate = nil
 	}
 	for i := range spec.Topology.Subsets {
