@@ -60,7 +60,7 @@ type kind struct {
 	noun, alias string
 	// read extracts the facts from an object of either API version.
 	read func(context.Context, workload) (facts, error)
-	// pod returns the path of the pod template, and paused that of the field that pauses the rollout.
+	// pod returns the path of the pod template. paused returns the path of the field that pauses the rollout.
 	pod, paused fieldPath
 	// runs returns the kind of workload that a template is for, if it isn't this kind. Nil means that it always is.
 	runs func(template map[string]any) string

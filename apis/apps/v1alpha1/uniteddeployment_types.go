@@ -10,7 +10,7 @@ import (
 
 // UnitedDeploymentSpec is the desired state of a UnitedDeployment.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.updateStrategy) || !has(self.updateStrategy.type) || self.updateStrategy.type != 'Waves' || (has(self.topology) && has(self.topology.subsets) && self.topology.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",fieldPath=".updateStrategy.type",message="Waves are of clusters: give each subset cluster or clusterSelector, or use Manual"
+// +kubebuilder:validation:XValidation:rule="!has(self.updateStrategy) || !has(self.updateStrategy.type) || self.updateStrategy.type != 'Waves' || (has(self.topology) && has(self.topology.subsets) && self.topology.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",fieldPath=".updateStrategy.type",message="Waves need clusters: give each subset cluster or clusterSelector, or use Manual"
 type UnitedDeploymentSpec struct {
 	// replicas is the desired number of pods in all subsets together. Defaults to 1.
 	// +optional

@@ -413,7 +413,7 @@ func waveCases() []celCase {
 	}
 	rollout := func(fields string) string { return strategy(`{type: Waves, rollout: {` + fields + `}}`) }
 	const (
-		noClusters = "Waves are of clusters: give each subset cluster or clusterSelector, or use Manual"
+		noClusters = "Waves need clusters: give each subset cluster or clusterSelector, or use Manual"
 		noBudget   = "maxUnavailable must be at least 1, or no pod can be updated: use paused to stop the rollout"
 		noWaves    = "rollout configures the type Waves: set type to Waves, or remove rollout"
 	)

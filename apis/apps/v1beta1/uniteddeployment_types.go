@@ -12,7 +12,7 @@ import (
 
 // UnitedDeploymentSpec is the desired state of a UnitedDeployment.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.updateStrategy) || !has(self.updateStrategy.type) || self.updateStrategy.type != 'Waves' || (has(self.topology) && has(self.topology.subsets) && self.topology.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",fieldPath=".updateStrategy.type",message="Waves are of clusters: give each subset cluster or clusterSelector, or use Manual"
+// +kubebuilder:validation:XValidation:rule="!has(self.updateStrategy) || !has(self.updateStrategy.type) || self.updateStrategy.type != 'Waves' || (has(self.topology) && has(self.topology.subsets) && self.topology.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",fieldPath=".updateStrategy.type",message="Waves need clusters: give each subset cluster or clusterSelector, or use Manual"
 type UnitedDeploymentSpec struct {
 	// replicas is the desired number of pods in all subsets together. Defaults to 1.
 	// +optional
@@ -333,8 +333,8 @@ type ManualUpdate struct {
 	Partitions map[string]int32 `json:"partitions,omitempty"`
 
 	// maxUnavailable contains the maximum number of pods of a subset that may be unavailable during an update, by the name of the subset. Each
-	// name must be in topology.subsets, and subsets that name clusters can't have one. It replaces the maxUnavailable of the template; that of a
-	// StatefulSet of apps/v1 it only lowers. With 0 no further pod of the subset is updated, and the subset is still scaled. Subsets that are
+	// name must be in topology.subsets, and subsets that name clusters can't have one. It replaces the maxUnavailable of the template, but
+	// never raises the one of a StatefulSet of apps/v1. With 0 no further pod of the subset is updated, and the subset is still scaled. Subsets that are
 	// not listed use the template. StatefulSets that update one pod at a time continue to do so. It has no effect with updateStrategy OnDelete in
 	// the template, and with strategy Recreate only 0 has an effect.
 	// +optional

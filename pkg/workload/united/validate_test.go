@@ -307,7 +307,7 @@ func TestInvalidObjects(t *testing.T) {
 		},
 		{
 			"Waves without clusters", web, waves,
-			"spec.updateStrategy.type", `"Waves": Waves are of clusters: give each subset cluster or clusterSelector, or use Manual`,
+			"spec.updateStrategy.type", `"Waves": Waves need clusters: give each subset cluster or clusterSelector, or use Manual`,
 		},
 		{
 			"a rollout without Waves", web, all(inEast, func(ud *object) { ud.Spec.UpdateStrategy.Rollout = &pods.RolloutPlan{} }),

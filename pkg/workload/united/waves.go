@@ -25,7 +25,7 @@ func validateWaves(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.Err
 		return faults
 	}
 	if !Federated(ud) {
-		faults = append(faults, field.Invalid(path.Child("type"), s.Type, "Waves are of clusters: give each subset cluster or clusterSelector, or use Manual"))
+		faults = append(faults, field.Invalid(path.Child("type"), s.Type, "Waves need clusters: give each subset cluster or clusterSelector, or use Manual"))
 	}
 	if s.ManualUpdate != nil {
 		faults = append(faults, field.Forbidden(path.Child("manualUpdate"),

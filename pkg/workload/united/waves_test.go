@@ -58,7 +58,7 @@ func TestWavesAreValidated(t *testing.T) {
 		}, `spec.updateStrategy.type: Invalid value: "Waves": with the template's updateStrategy OnDelete`},
 		"no clusters": {func(ud *appsv1beta1.UnitedDeployment) {
 			ud.Spec.Topology.Subsets = []appsv1beta1.Subset{{Name: "one"}}
-		}, `spec.updateStrategy.type: Invalid value: "Waves": Waves are of clusters`},
+		}, `spec.updateStrategy.type: Invalid value: "Waves": Waves need clusters`},
 		"partitions by subset": {func(ud *appsv1beta1.UnitedDeployment) {
 			ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{}
 		}, "spec.updateStrategy.manualUpdate: Forbidden: configures the type Manual"},
