@@ -59,14 +59,18 @@ func (w Writer) Write(ctx context.Context, o client.Object, old, status any, eve
 	return true, nil
 }
 
-// patch contains the whole status: zero numbers that JSON omits as 0, and other omitted fields as null, as well as map keys that only the old
-// status has.
+// patch contains the whole status: zero numbers that JSON omits as 0, and other omitted fields as null, as well as the fields of structs and the
+// map keys that only the old status has.
 func patch(version string, old, status any) ([]byte, error) {
-	fields, maps := map[string]any{}, false
+	fields, nested := map[string]any{}, false
 	for field := range reflect.TypeOf(status).Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		fields[name] = nil
-		maps = maps || field.Type.Kind() == reflect.Map
+		kind := field.Type.Kind()
+		if kind == reflect.Pointer {
+			kind = field.Type.Elem().Kind()
+		}
+		nested = nested || kind == reflect.Map || kind == reflect.Struct
 		if field.Type.Kind() == reflect.Int32 {
 			fields[name] = 0
 		}
@@ -74,7 +78,7 @@ func patch(version string, old, status any) ([]byte, error) {
 	if err := toFields(fields, status); err != nil {
 		return nil, err
 	}
-	if maps {
+	if nested {
 		oldFields := map[string]any{}
 		if err := toFields(oldFields, old); err != nil {
 			return nil, err

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/control/event"
 	"github.com/flotilla-io/flotilla/pkg/control/expect"
 	"github.com/flotilla-io/flotilla/testkit"
@@ -139,6 +140,22 @@ func TestPatchHasZeroValues(t *testing.T) {
 			"currentRevision": "web-2", "updateRevision": nil, "collisionCount": nil, "conditions": nil, "labelSelector": nil,
 		},
 	}, got))
+}
+
+// A number in a struct that JSON omits as 0 must not keep its old value.
+func TestPatchRemovesFieldsOfStructs(t *testing.T) {
+	t.Parallel()
+	old := appsv1beta1.UnitedDeploymentStatus{Rollout: &pods.RolloutStatus{Wave: "canary", SoakedSeconds: 20}}
+	data, err := patch("7", old, appsv1beta1.UnitedDeploymentStatus{Rollout: &pods.RolloutStatus{Wave: "second"}})
+	require.NoError(t, err)
+	var got struct {
+		Status struct{ Rollout map[string]any }
+	}
+	require.NoError(t, json.Unmarshal(data, &got))
+	soaked, has := got.Status.Rollout["soakedSeconds"]
+	require.True(t, has)
+	require.Nil(t, soaked)
+	require.Equal(t, "second", got.Status.Rollout["wave"])
 }
 
 // TestPatchRemovesKeysOfMaps: a merge patch leaves unchanged what it doesn't mention.
