@@ -33,15 +33,17 @@ CONCURRENT = grep -rlE --include='*.go' --exclude='*_test.go' \
   '^\s*go [a-zA-Z(]|^\s*"(sync|sync/atomic|golang.org/x/sync/.*)"|make\(chan' . | xargs -n1 dirname | sort -u
 # The race detector is more expensive in integration tests, so only one kind runs with it.
 RACED := ./member/workload/cloneset
-# How many simulated schedules to run for each kind.
-FLOTILLA_SIM ?= $(if $(ALL),all,400)
+# How many simulated schedules to run for each kind. There are up to 80,000 of one kind; "all" runs them and takes hours.
+FLOTILLA_SIM ?= $(if $(ALL),6000,400)
 # Simulations have their own stage. Only test-all runs them with the race detector.
 UNSIMULATED := $(if $(ALL),,-skip '^TestSimulation$$')
-# Runs of each fuzz target, or a duration such as 10m. The default is not a duration because Go 1.26 may report a target that found nothing
+# Packages with tests that search far longer in test-all. They are pure, so this search runs without the race detector.
+SEARCHED := ./hub/allot ./hub/rollout
+# Runs of each fuzz target, or a duration such as 10m; test-all does fewer, because compiling for it takes most of the time. The default is not a duration because Go 1.26 may report a target that found nothing
 # as failed when the time is up (go.dev/issue/75804).
-FUZZTIME ?= 20000x
+FUZZTIME ?= $(if $(ALL),5000x,20000x)
 # Rounds of chaos, each with its own seed.
-SOAK ?= 3
+SOAK ?= $(if $(ALL),1,3)
 # The packages that make vulncheck checks.
 VULNCHECK ?= ./cmd/...
 
@@ -91,16 +93,16 @@ test: ## run what CI runs after make verify; print times by stage, kind and pack
 	@go run ./e2e/tally $(RESULTS)
 
 .PHONY: test-all
-test-all: ## run make test with nothing skipped: every schedule and test, -race everywhere, long fuzzing, soak (hours)
+test-all: ## run make test with nothing skipped: more schedules, every test, -race everywhere, mutants, fuzzing, soak (hours)
 	@$(MAKE) --no-print-directory test FLOTILLA_TEST=all
 
 .PHONY: unit
 unit: $(RESULTS)/. ## run unit and golden tests and the seeds of fuzz targets; with the race detector where there are goroutines
 	@all=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | sed 's|^$(CURDIR)|.|' | sort); \
 	raced=$(if $(ALL),$$all,$$(comm -12 <(echo "$$all") <($(CONCURRENT)))); \
-	plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); export GOGC=400; \
-	if [ -n "$$plain" ]; then $(call gotest,unit) $(UNSIMULATED) $$plain; fi; \
-	$(call racetest,unit) $(UNSIMULATED) $(if $(ALL),-timeout 30m) $$raced
+	plain="$$(comm -23 <(echo "$$all") <(echo "$$raced")) $(if $(ALL),$(SEARCHED))"; export GOGC=400; \
+	$(call gotest,unit) $(UNSIMULATED) -timeout 30m $$plain; \
+	FLOTILLA_TEST=gate $(call racetest,unit) $(UNSIMULATED) -timeout 30m $$raced
 	cd e2e/image && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race) ./...
 	cd e2e/kube && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race,-vet=off) ./cmd/labdns/... ./cmd/labnode/...
 
@@ -137,7 +139,7 @@ lab-test: lab-build $(RESULTS)/. ## test the lab itself; skipped if the same sou
 	touch "$$passed"
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target FUZZTIME (20000x) times
+fuzz: ## run each fuzz target FUZZTIME (20000x; in test-all 5000x) times
 	@for file in $$(grep -rlE --include='*_test.go' '^func Fuzz' apis pkg hub member); do \
 	  for target in $$(grep -oE '^func Fuzz[A-Za-z0-9_]+' $$file | cut -c6-); do \
 	    echo "--- $$target ($$(dirname $$file))"; \
@@ -147,7 +149,7 @@ fuzz: ## run each fuzz target FUZZTIME (20000x) times
 
 .PHONY: mutants
 mutants: ## break each rule in docs/internals/invariants.md by one line, and list rules whose tests still pass (MUTANTS=I05: one rule)
-	@go run ./e2e/mutants $(if $(MUTANTS),-only '$(MUTANTS)')
+	@FLOTILLA_TEST=gate go run ./e2e/mutants $(if $(MUTANTS),-only '$(MUTANTS)')
 
 # The logs of a fleet whose tests failed are kept here, because the next run removes the fleet.
 KEEP_LOGS := FLOTILLA_E2E_LOGS=$(CURDIR)/$(RESULTS)/logs
@@ -161,7 +163,7 @@ e2e-real: build lab-build $(RESULTS)/. ## test on real nodes with our images and
 	export $(KEEP_LOGS); $(call clustertest,e2e-real,./e2e/real/...,-tags e2e -count 1 -parallel 3 -timeout $(if $(ALL),60,30)m)
 
 .PHONY: soak
-soak: build lab-build $(RESULTS)/. ## run SOAK (3) rounds of chaos on real nodes and of randomly killed managers
+soak: build lab-build $(RESULTS)/. ## run SOAK (3; in test-all 1) rounds of chaos on real nodes and of randomly killed managers
 	@for round in $$(seq $(SOAK)); do \
 	  export FLOTILLA_TEST=all FLOTILLA_E2E_SEED=$$(date +%s); \
 	  echo "--- round $$round of $(SOAK), FLOTILLA_E2E_SEED=$$FLOTILLA_E2E_SEED"; \
