@@ -194,11 +194,11 @@ func TestIntegrationCRDs(t *testing.T) {
 			"clonesets.apps.kruise.io": true, "resourcedistributions.apps.kruise.io": true,
 			"uniteddeployments.apps.kruise.io": true, "workloadspreads.apps.kruise.io": true,
 			"memberclusters.fleet.kruise.io": false, "memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
-			"propagations.fleet.kruise.io": false, "clusterpropagations.fleet.kruise.io": false,
+			"propagations.fleet.kruise.io": false, "clusterpropagations.fleet.kruise.io": false, "rolloutapprovals.fleet.kruise.io": false,
 		}},
 		{"a hub next to a member leaves the CRD to the member", "hub", []string{"--set=localMember=true"}, map[string]bool{
 			"memberclusters.fleet.kruise.io": false, "memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
-			"propagations.fleet.kruise.io": false, "clusterpropagations.fleet.kruise.io": false,
+			"propagations.fleet.kruise.io": false, "clusterpropagations.fleet.kruise.io": false, "rolloutapprovals.fleet.kruise.io": false,
 		}},
 		{"member", "member", nil, map[string]bool{
 			"advancedcronjobs.apps.kruise.io": true, "broadcastjobs.apps.kruise.io": true, "clonesets.apps.kruise.io": true,
@@ -391,6 +391,11 @@ func checkScope(t *testing.T, h admissionv1.ValidatingWebhook) {
 		require.NotNil(t, h.ObjectSelector, h.Name)
 		want := map[string]string{"namespaces": "fleet.kruise.io/cluster", "deployments": "fleet.kruise.io/template"}[rule.Resources[0]]
 		require.Equal(t, want, h.ObjectSelector.MatchExpressions[0].Key, h.Name)
+		return
+	}
+	if slices.Equal(rule.Resources, []string{"rolloutapprovals"}) { // The hub creates none, and none may be stored without the name of its user.
+		require.Nil(t, h.NamespaceSelector, h.Name)
+		require.Equal(t, admissionv1.Fail, *h.FailurePolicy, h.Name)
 		return
 	}
 	if rule.Scope == nil || *rule.Scope != admissionv1.ClusterScope {

@@ -16,13 +16,14 @@ import (
 // notAwaited are CRDs whose new objects nobody waits for, or for which a new object is as good as an observed one.
 func notAwaited() map[string]string {
 	return map[string]string{
-		"hub/clonesets.apps.kruise.io":        "it may be a template, which no controller observes",
-		"hub/memberworks.fleet.kruise.io":     "only the hub writes rows",
-		"hub/workcontents.fleet.kruise.io":    "it has no status",
-		"member/appliedworks.fleet.kruise.io": "only the agent writes its ledger",
-		"member/memberships.fleet.kruise.io":  "only the agent writes it",
-		"member/nodeimages.apps.kruise.io":    "only the manager writes it",
-		"member/nodepodprobes.apps.kruise.io": "only the manager writes it",
+		"hub/clonesets.apps.kruise.io":         "it may be a template, which no controller observes",
+		"hub/memberworks.fleet.kruise.io":      "only the hub writes rows",
+		"hub/rolloutapprovals.fleet.kruise.io": "it has no status",
+		"hub/workcontents.fleet.kruise.io":     "it has no status",
+		"member/appliedworks.fleet.kruise.io":  "only the agent writes its ledger",
+		"member/memberships.fleet.kruise.io":   "only the agent writes it",
+		"member/nodeimages.apps.kruise.io":     "only the manager writes it",
+		"member/nodepodprobes.apps.kruise.io":  "only the manager writes it",
 	}
 }
 

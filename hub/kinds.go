@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-io/flotilla/hub/approval"
 	"github.com/flotilla-io/flotilla/hub/cluster"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/propagation"
@@ -35,6 +36,7 @@ func kinds(o Options, placed *placement.Hub) setup.Kinds {
 		resourceDistributions(o, placed),
 		propagation.Registration(placed, o.PropagationKinds, o.self),
 		propagation.ClusterRegistration(placed, o.PropagationKinds, o.self),
+		approval.Registration(),
 	}
 }
 

@@ -57,6 +57,7 @@ var writes = map[string]string{
 	"hub/row/store.go Withdraw: Delete":              byUID,
 	"hub/row/store.go Withdraw: Update":              byVersion,
 
+	"hub/approval/store.go Remove: Delete":                byUID,
 	"hub/uniteddeployment/dependencies.go update: Update": byVersion,
 	"hub/uniteddeployment/dependencies.go remove: Delete": byVersion,
 	"hub/uniteddeployment/history.go trim: Delete":        byUID,

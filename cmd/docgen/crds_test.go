@@ -36,7 +36,8 @@ func TestInstallSortsCRDsIntoCharts(t *testing.T) {
 	require.Equal(t, []string{
 		"apps.kruise.io_clonesets.yaml", "apps.kruise.io_resourcedistributions.yaml", "apps.kruise.io_uniteddeployments.yaml",
 		"apps.kruise.io_workloadspreads.yaml", "fleet.kruise.io_clusterpropagations.yaml", "fleet.kruise.io_memberclusters.yaml",
-		"fleet.kruise.io_memberworks.yaml", "fleet.kruise.io_propagations.yaml", "fleet.kruise.io_workcontents.yaml",
+		"fleet.kruise.io_memberworks.yaml", "fleet.kruise.io_propagations.yaml", "fleet.kruise.io_rolloutapprovals.yaml",
+		"fleet.kruise.io_workcontents.yaml",
 	}, hub, "a file that is not generated must be removed")
 }
 

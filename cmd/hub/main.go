@@ -55,7 +55,7 @@ func command() (*cobra.Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &flags{Program: option.NewProgram(name, gates, kinds.Names()...)}
+	f := &flags{Program: option.NewProgram(name, gates, kinds.Reconciled()...)}
 	cmd := f.Command("Run the hub of a fleet",
 		"Flotilla-hub accepts and watches clusters, and divides UnitedDeployments and the workloads of WorkloadSpreads among\n"+
 			"them: controllers in one replica at a time, and admission and conversion webhooks in all replicas. It holds no\n"+

@@ -146,7 +146,7 @@ func command() (*cobra.Command, error) {
 		return nil, err
 	}
 	f := &flags{
-		Program: option.NewProgram(name, gates, kinds.Names()...), kinds: kinds, hub: option.NewHub(), parallel: control.Parallel,
+		Program: option.NewProgram(name, gates, kinds.Reconciled()...), kinds: kinds, hub: option.NewHub(), parallel: control.Parallel,
 		openKruise: "kruise-system",
 		pods:       podWebhook{PodWebhook: setup.PodWebhook{Exempt: []string{"kube-system"}}, features: kinds.Features()},
 	}

@@ -10,6 +10,9 @@ func table() []mutant {
 		liveness   = "hub/cluster/liveness.go"
 		request    = "hub/cluster/request.go"
 		ledger     = "hub/rollout/rollout.go"
+		gates      = "hub/rollout/wave.go"
+		gateTest   = "hub/rollout.TestAWaveBeginsWhenTheGatesOfTheEarlierOnesHaveOpened"
+		waves      = "hub/uniteddeployment/waves.go"
 		rollouts   = "hub/rollout.TestI22SimulatedRollouts"
 		properties = "hub/allot.TestAllocateProperties"
 		moves      = "hub/allot.TestTransferProperties"
@@ -65,10 +68,20 @@ func table() []mutant {
 		{"I22", ledger, `e.unavailable += max(p.Replicas-p.Sent, 0)`, `e.unavailable += min(p.Replicas-p.Sent, 0)`, []string{rollouts}},
 		{"I22", ledger, `s.Grant.UnavailableUpper = max(e.unavailable, unavailable)`, `s.Grant.UnavailableUpper = unavailable`, []string{rollouts}},
 		{"I22", ledger, `return max(min(allowed-p.Updated+max(p.Pods-p.Replicas, 0), old), 0)`, `return max(min(allowed-p.Updated, old), 0)`, []string{"hub/rollout.TestNext"}},
-		{"I22", ledger, `return max(n.limits.Desired-n.limits.Partition-n.updated, 0)`, `return max(n.limits.Desired-n.limits.Partition, 0)`, []string{rollouts}},
+		{"I22", ledger, `room = max(n.limits.Desired-n.limits.Partition-n.updated, 0)`, `room = max(n.limits.Desired-n.limits.Partition, 0)`, []string{rollouts}},
 		{"I22", ledger, `s.Grant.Partition += back`, `s.Grant.Partition += min(back, 0)`, []string{rollouts}},
 		{"I23", "member/agent/status.go", `if upToDate(a.line, o.want, a.live) && kind.Observed(a.live) {`, `if upToDate(a.line, o.want, a.live) {`, []string{"member/agent.TestStatus"}},
-		{"I24", ledger, `if e.begins > 0 && !p.Dark && (n.limits.Paused || !s.Current) {`, `if e.begins > 0 && !p.Dark && !s.Current {`, []string{rollouts}},
+		{"I22", ledger, `p.Grant.Partition > 0 && e.allowed <= p.Updated ||`, `p.Grant.Partition > 0 && e.begins == 0 ||`, []string{"hub/rollout.TestNext"}},
+		{"I23", ledger, `func (n *next) closed(p Part) bool { return p.Wave > n.limits.Open }`, `func (n *next) closed(p Part) bool { return p.Wave > n.limits.Open+1 }`, []string{rollouts}},
+		{"I23", ledger, `return min(room, max(n.limits.Pods-n.inWave, 0))`, `return min(room, max(n.limits.Pods, 0))`, []string{rollouts}},
+		{"I23", ledger, `if p.Wave == n.limits.Open && !p.New {`, `if p.Wave > n.limits.Open && !p.New {`, []string{rollouts, "hub/rollout.TestWavesAreUpdatedInTheirOrder"}},
+		{"I23", gates, `case p.Soaked < w.Soak:`, `case p.Soaked < w.Soak/2:`, []string{rollouts}},
+		{"I23", gates, `case w.Approval && !w.Approved:`, `case w.Approval && !w.Approved && last:`, []string{rollouts}},
+		{"I23", gates, `case p.Dark, !p.Acked, !limited`, `case p.Dark, !limited`, []string{rollouts, gateTest}},
+		{"I23", gates, `return updatedInWave >= min(pods, inWave) && (updated > 0 || replicas == 0)`, `return updatedInWave >= min(pods, inWave)`, []string{gateTest}},
+		{"I23", waves, `w.ordered = w.ordered || !p.Current && !p.New`, `w.ordered = w.ordered || p.Current && p.New`, []string{"hub/uniteddeployment.TestClustersWhoseContentIsUnknownWaitForTheirWave"}},
+		{"I23", waves, `if s == nil || s.Revision != r.target {`, `if s == nil {`, []string{"hub/uniteddeployment.TestANewTemplateStartsWithTheFirstWaveAgain"}},
+		{"I24", ledger, `if e.begins > 0 && !p.Dark && (n.limits.Paused || !s.Current || n.closed(p)) {`, `if e.begins > 0 && !p.Dark && (!s.Current || n.closed(p)) {`, []string{rollouts}},
 		{"I26", "member/agent/status.go", `for size(s) > statusLimit && len(s.Subsets) > 0 {`, `for size(s) < 0 && len(s.Subsets) > 0 {`, []string{"member/agent.TestStatusStaysWithinItsLimit"}},
 		{"I26", "member/agent/status.go", `statusLimit = 4096`, `statusLimit = 8192`, []string{"member/agent.TestStatusStaysWithinItsLimit"}},
 		{"I26", "hub/resourcedistribution/status.go", `return lines[:min(len(lines), shown)]`, `return lines`, []string{"hub/resourcedistribution.TestStatus"}},
@@ -101,7 +114,10 @@ func table() []mutant {
 		{"I44", plan, `case how == fleetv1alpha1.AdoptNever:`, `case false:`, []string{agentPlan}},
 		{"I44", plan, `case how == fleetv1alpha1.AdoptIfEqual && len(o.differs) > 0:`, `case false:`, []string{agentPlan}},
 		{"I44", "member/agent/field.go", `if name == keys.FleetRowUID { // This annotation is always ours.`, `if name == "" {`, []string{"member/agent.TestI44FieldsThatOthersOwnAreLeftToThem"}},
-		{"I45", ledger, `if n.room() >= n.replicas[p.Cluster] {`, `if n.replicas[p.Cluster] >= 0 {`, []string{"hub/uniteddeployment.TestClustersThatJoinDuringARollout"}},
+		{"I45", ledger, `if n.room(p) >= n.replicas[p.Cluster] {`, `if n.replicas[p.Cluster] >= 0 {`, []string{"hub/uniteddeployment.TestClustersThatJoinDuringARollout"}},
+		{"I46", waves, `return w.progress.Open > open`, `return w.progress.Open < open`, []string{"hub/uniteddeployment.TestTheStatusNamesAWaveBeforeItsRowsAreWritten"}},
+		{"I46", waves, `return time.Duration(status.SoakedSeconds) * time.Second`, `return time.Duration(status.SoakedSeconds) * time.Hour`, []string{"hub/uniteddeployment.TestAWaveSoaks"}},
+		{"I46", waves, `soaked: progress.Soaked, running:`, `soaked: r.o.soaked, running:`, []string{"hub/uniteddeployment.TestAWaveThatIsNotHealthySoaksAnew"}},
 		{"I47", ledger, `most = min(most, max(e.total()-removed, e.missing))`, `most = min(most, max(e.total(), e.missing))`, []string{rollouts}},
 		{"I48", ledger, `max(budget-(n.bound-e.total()), e.missing))`, `budget-(n.bound-e.total()))`, []string{rollouts}},
 
@@ -151,6 +167,10 @@ func table() []mutant {
 		{"A32", "member/node/stop/stop.go", `cancel(errEnded)`, `_ = errEnded`, []string{"member/node/stop.TestAttack32AHookEndsWithItsContainer"}},
 		{"A34", "pkg/manager/option/ready.go", `if c.synced.Load() || c.clock.Since(c.began) >= syncPatience {`, `if c.clock.Since(c.began) >= 0 {`, []string{"pkg/manager/option.TestAttack34ReplicaIsNotReadyBeforeItsCachesAreSynced"}},
 		{"A35", "testkit/lab/process.go", `unix.CloseRange(3, math.MaxInt32,`, `unix.CloseRange(1<<20, math.MaxInt32,`, []string{"testkit/lab.TestAProcessInheritsNoDescriptors"}},
+		{"A37", "hub/approval/given.go", `target != "" && a.Spec.Target.UID == string(target) &&`, `target != "" &&`, []string{"hub/approval.TestAttack37WhatAnApprovalCountsFor"}},
+		{"A37", "hub/approval/given.go", `a.Spec.Wave == wave && a.DeletionTimestamp.IsZero()`, `a.DeletionTimestamp.IsZero()`, []string{"hub/approval.TestAttack37WhatAnApprovalCountsFor"}},
+		{"A37", "hub/approval/webhook.go", `if a.Spec.User != by {`, `if a.Spec.User == "" {`, []string{"hub/approval.TestAttack37AnApprovalIsOfTheUserWhoCreatesItAndOfTheObjectThatExists"}},
+		{"A37", "hub/approval/webhook.go", `case string(ud.UID) != a.Spec.Target.UID:`, `case a.Spec.Target.UID == "":`, []string{"hub/approval.TestAttack37AnApprovalIsOfTheUserWhoCreatesItAndOfTheObjectThatExists"}},
 		{"A33", "hub/propagation/webhook.go", `affectsAll := widens(oldSpec, spec) || !apiequality`, `affectsAll := !apiequality`, []string{"hub/propagation.TestAttack33MoreClustersNeedTheRightToReadWhatGoesThere"}},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
 
@@ -69,6 +70,11 @@ func In(
 		}
 	}
 	return out, nil
+}
+
+// Matches reports whether an object with this Where is placed in a cluster.
+func (w Where) Matches(mc *fleetv1alpha1.MemberCluster) bool {
+	return w.Cluster == mc.Name || matchesAny([]Where{w}, []map[string]string{mc.Labels})
 }
 
 func matchesAny(all []Where, sets []map[string]string) bool {

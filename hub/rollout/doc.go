@@ -19,10 +19,15 @@
 //
 // Replicas that a member doesn't know yet are missing besides those that it updates. What is taken back counts until that is acknowledged.
 //
-// The invariants, which the tests call I22 and I47:
+// Waves are groups of clusters that are updated one after another. Advance says which of them have begun: the next one begins when the clusters of
+// the earlier ones are healthy, and their gates have opened. Next lets nothing grow in waves that have not begun, and in the last one that has
+// only as many pods and clusters as it allows. The caller stores how far the waves are, and for how long they have been healthy.
+//
+// The invariants, which the tests call I22, I23 and I47:
 //
 //	I22a  the sum of exposures only grows up to the budget, and pods that are unavailable for other reasons use it up
 //	I22b  pods at the new revision are at most desired - partition, apart from those that were there before the partition was raised
+//	I23   no cluster of a wave gets the new revision before the gates of the earlier ones have opened
 //	I47   what a move may take is subtracted from the budget by the caller, so that both together stay within it
 //
 // A pause is a maxUnavailable of 0 everywhere. It takes effect in a cluster when that has acknowledged it.

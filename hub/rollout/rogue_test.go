@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/flotilla-io/flotilla/hub/rollout"
 )
@@ -50,6 +51,9 @@ func rogues() map[string]planner {
 		"the partition is smaller by one":           limits(func(l *rollout.Limits) { l.Partition = max(l.Partition-1, 0) }),
 		"there is no pause":                         limits(func(l *rollout.Limits) { l.Paused = false }),
 		"every rollout is the first one":            limits(func(l *rollout.Limits) { l.First = true }),
+		"the next wave begins too early":            limits(func(l *rollout.Limits) { l.Open++ }),
+		"a wave doesn't limit its pods":             limits(func(l *rollout.Limits) { l.Pods = 0 }),
+		"a wave doesn't limit its clusters":         limits(func(l *rollout.Limits) { l.Clusters = 0 }),
 		"it stores no bound of unavailable pods":    output(func(_ rollout.Part, s *rollout.Step) { s.Grant.UnavailableUpper = 0 }),
 		"it stores no bound of updated pods":        output(func(_ rollout.Part, s *rollout.Step) { s.Grant.UpdatedUpper = 0 }),
 		"it lets the template decide":               output(func(_ rollout.Part, s *rollout.Step) { s.Grant.MaxUnavailable = nil }),
@@ -76,6 +80,74 @@ func rogues() map[string]planner {
 				s.Grant.MaxUnavailable = &more
 			}
 		}),
+	}
+}
+
+// rogueGates decide wrongly which waves have begun.
+func rogueGates() map[string]gatekeeper {
+	advance := rollout.Advance
+	of := func(change func(w *rollout.Wave)) gatekeeper {
+		return func(waves []rollout.Wave, open int, soaked time.Duration, skipStale bool, parts []rollout.Part) rollout.Progress {
+			waves = slices.Clone(waves)
+			for i := range waves {
+				change(&waves[i])
+			}
+			return advance(waves, open, soaked, skipStale, parts)
+		}
+	}
+	input := func(change func(p *rollout.Part)) gatekeeper {
+		return func(waves []rollout.Wave, open int, soaked time.Duration, skipStale bool, parts []rollout.Part) rollout.Progress {
+			parts = slices.Clone(parts)
+			for i := range parts {
+				change(&parts[i])
+			}
+			return advance(waves, open, soaked, skipStale, parts)
+		}
+	}
+	return map[string]gatekeeper{
+		"nobody needs to approve":                   of(func(w *rollout.Wave) { w.Approval = false }),
+		"no wave soaks":                             of(func(w *rollout.Wave) { w.Soak = 0 }),
+		"a wave soaks for too short a time":         of(func(w *rollout.Wave) { w.Soak /= 2 }),
+		"it takes grants for acknowledged":          input(func(p *rollout.Part) { p.Acked = true }),
+		"it doesn't notice that a cluster is dark":  input(func(p *rollout.Part) { p.Dark = false }),
+		"it believes that all pods are available":   input(func(p *rollout.Part) { p.UpdatedAvailable = p.Updated }),
+		"it takes pods of any revision for updated": input(func(p *rollout.Part) { p.Current = true }),
+		"it ignores clusters that don't answer": func(waves []rollout.Wave, open int, soaked time.Duration, _ bool, parts []rollout.Part) rollout.Progress {
+			return advance(waves, open, soaked, true, parts)
+		},
+		"it looks at the last wave only": func(
+			waves []rollout.Wave, open int, soaked time.Duration, skipStale bool, parts []rollout.Part,
+		) rollout.Progress {
+			parts = slices.DeleteFunc(slices.Clone(parts), func(p rollout.Part) bool { return p.Wave < open })
+			return advance(waves, open, soaked, skipStale, parts)
+		},
+		"it counts a time that was interrupted": func(
+			waves []rollout.Wave, open int, soaked time.Duration, skipStale bool, parts []rollout.Part,
+		) rollout.Progress {
+			p := advance(waves, open, soaked, skipStale, parts)
+			if p.Phase == rollout.Updating && p.Open == open {
+				p.Soaked = soaked
+			}
+			return p
+		},
+	}
+}
+
+func TestI23RoguesAreFound(t *testing.T) {
+	t.Parallel()
+	for name, rogue := range rogueGates() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(gate) {
+				w := newWorld(seed, anything(), rollout.Next)
+				w.gates.keeper = rogue
+				if _, broke := w.run(); broke != "" {
+					t.Logf("seed %d: %s", seed, broke)
+					return
+				}
+			}
+			t.Error("no schedule finds it")
+		})
 	}
 }
 

@@ -24,6 +24,11 @@ type Limits struct {
 	SkipStale bool
 	// First means that there is no other revision, so that clusters that have nothing yet get this one whatever the other limits are.
 	First bool
+	// Open is the index of the last wave that has begun: see Part.Wave. Parts of later waves are not updated.
+	Open int
+	// Pods is how many pods of that wave may be at the new revision, and Clusters how many of its clusters may be updated at the same time. 0
+	// means no limit.
+	Pods, Clusters int
 }
 
 // Grant is what the hub stores about a rollout, together with the numbers that it sends to the member. It is read back after a restart.
@@ -43,6 +48,8 @@ type Grant struct {
 // Part is one subset in one cluster. The parts of a cluster share a row: they have the same Current, New, Acked and Dark.
 type Part struct {
 	allot.Key
+	// Wave is the index of the wave that the cluster belongs to; 0 if there are no waves.
+	Wave int
 	// Replicas is the next grant of replicas, and Sent the last one. Upper is the largest number that may be running.
 	Replicas, Sent, Upper int
 	// Grant is the stored grant, or the zero value if the cluster has none.
@@ -125,6 +132,9 @@ type next struct {
 	bound   int // sum of total
 	risk    int // sum of caused
 	updated int // sum of what may be at the new revision
+	inWave  int // likewise, in the last wave that has begun
+	// busy are the clusters of that wave that are being updated.
+	busy map[string]bool
 	// replicas is the sum of Replicas by cluster.
 	replicas map[string]int
 	// inFlight is true if a cluster that answers may still begin to update pods, so that some of the budget comes back.
@@ -149,7 +159,7 @@ func (e exposure) total() int { return e.missing + min(max(e.unavailable-e.missi
 func (e exposure) caused() int { return min(e.unavailable, e.begins+e.inFlight) }
 
 func newNext(l Limits, parts []Part) *next {
-	n := &next{limits: l, parts: parts, now: make([]exposure, len(parts)), steps: make([]Step, len(parts)), replicas: map[string]int{}}
+	n := &next{limits: l, parts: parts, now: make([]exposure, len(parts)), steps: make([]Step, len(parts)), replicas: map[string]int{}, busy: map[string]bool{}}
 	n.limits.MaxUnavailable = max(l.MaxUnavailable, 0)
 	granted := 0
 	for i, p := range parts {
@@ -159,7 +169,10 @@ func newNext(l Limits, parts []Part) *next {
 		n.bound += e.total()
 		n.risk += e.caused()
 		if p.Current || !p.Acked {
-			n.updated += e.updated
+			n.count(p, e.updated)
+		}
+		if p.Wave == l.Open && p.unfinished() && (!p.Dark || !l.SkipStale) {
+			n.busy[p.Cluster] = true
 		}
 		n.inFlight = n.inFlight || e.begins > 0 && !p.Dark
 		n.replicas[p.Cluster] += p.Replicas
@@ -234,6 +247,11 @@ func (p Part) done() int {
 	return 0
 }
 
+// unfinished reports whether a part that has the new revision has pods that are not at it, or not available.
+func (p Part) unfinished() bool {
+	return p.Current && !p.Leaving && p.Replicas > 0 && (!p.Acked || p.UpdatedAvailable < p.Replicas)
+}
+
 // kept returns the step that continues with what is granted. Of a part that keeps pods at the old revision, as many as before may be updated;
 // in others, new replicas are at the revision of the content.
 func kept(p Part, e exposure) Step {
@@ -241,7 +259,7 @@ func kept(p Part, e exposure) Step {
 	if s.Grant.Partition > 0 && !p.Whole {
 		s.Grant.Partition = max(p.Replicas-e.allowed, 0)
 	}
-	if p.Replicas < p.Sent && p.Grant.Partition > 0 && e.begins == 0 {
+	if p.Replicas < p.Sent && (p.Grant.Partition > 0 && e.allowed <= p.Updated || p.Grant.Bounded && !p.Acked && e.unavailable == 0) {
 		s.Grant.MaxUnavailable = new(0) // Updated pods may be removed, and old ones must not take their place.
 	}
 	s.bounds(p, e, 0)
@@ -267,15 +285,15 @@ func (p Part) earlier(current bool, e exposure) int {
 func (n *next) scale() {
 	for _, i := range n.byName {
 		p, e, s := n.parts[i], &n.now[i], &n.steps[i]
-		if n.limits.Partition <= 0 || !p.Current || p.New || s.Grant.Partition > 0 || p.Replicas <= e.allowed {
+		if n.limits.Partition <= 0 && !n.limitedByWave(p) || !p.Current || p.New || s.Grant.Partition > 0 || p.Replicas <= e.allowed {
 			continue
 		}
 		more := p.Replicas - e.allowed
 		if !p.Whole {
-			more = min(more, n.room())
+			more = min(more, n.room(p))
 		}
 		e.updated = max(e.updated, e.allowed+more)
-		n.updated += more
+		n.count(p, more)
 		s.Grant.Partition = p.Replicas - e.allowed - more
 		s.bounds(p, *e, 0)
 	}
@@ -291,7 +309,7 @@ func (n *next) order() []int {
 			may = !n.limits.First
 		}
 		shrinks := max(p.Pods, p.Sent) > p.Replicas // It is unknown which pods will be left.
-		if may && !p.Dark && !p.Leaving && !shrinks && !n.limits.Paused {
+		if may && !p.Dark && !p.Leaving && !shrinks && !n.limits.Paused && !n.closed(p) {
 			out = append(out, i)
 		}
 	}
@@ -329,22 +347,48 @@ func (n *next) left(i int) int {
 	return p.Replicas - p.done()
 }
 
-// room returns how many further pods may be at the new revision.
-func (n *next) room() int {
-	if n.limits.Partition <= 0 {
-		return int(^uint(0) >> 2)
+// room returns how many further pods of a part may be at the new revision.
+func (n *next) room(p Part) int {
+	room := int(^uint(0) >> 2)
+	if n.limits.Partition > 0 {
+		room = max(n.limits.Desired-n.limits.Partition-n.updated, 0)
 	}
-	return max(n.limits.Desired-n.limits.Partition-n.updated, 0)
+	switch {
+	case n.closed(p):
+		return 0
+	case n.limitedByWave(p):
+		return min(room, max(n.limits.Pods-n.inWave, 0))
+	}
+	return room
+}
+
+// count adds pods of a part that may be at the new revision.
+func (n *next) count(p Part, pods int) {
+	n.updated += pods
+	if p.Wave == n.limits.Open {
+		n.inWave += pods
+	}
+}
+
+// closed reports whether the wave of a part has not begun.
+func (n *next) closed(p Part) bool { return p.Wave > n.limits.Open }
+
+// limitedByWave reports whether the wave of a part limits how many pods may be at the new revision.
+func (n *next) limitedByWave(p Part) bool {
+	return n.closed(p) || p.Wave == n.limits.Open && n.limits.Pods > 0
 }
 
 // grow lets a part update more pods, if the limits allow.
 func (n *next) grow(i int) {
 	p, e := n.parts[i], n.now[i]
 	if p.New {
-		if n.room() >= n.replicas[p.Cluster] {
+		if n.room(p) >= n.replicas[p.Cluster] {
 			n.replicas[p.Cluster] -= p.Replicas
 			n.take(i, Step{Current: true, Grant: Grant{Bounded: true}}, exposure{missing: e.missing, allowed: p.Replicas, updated: p.Replicas})
 		}
+		return
+	}
+	if p.Wave == n.limits.Open && n.limits.Clusters > 0 && !n.busy[p.Cluster] && len(n.busy) >= n.limits.Clusters {
 		return
 	}
 	was, allowed := 0, 0 // How many pods may be at the new revision.
@@ -352,7 +396,7 @@ func (n *next) grow(i int) {
 		was = max(p.Replicas-n.steps[i].Grant.Partition, p.done())
 	}
 	over := n.limits.Partition > 0 && n.updated > max(n.limits.Desired-n.limits.Partition, 0)
-	if allowed = min(p.Replicas, was+n.room()); p.Whole && (allowed < p.Replicas || p.Current && over) {
+	if allowed = min(p.Replicas, was+n.room(p)); p.Whole && (allowed < p.Replicas || p.Current && over) {
 		return
 	}
 	// Updated pods that are not available keep their part of maxUnavailable. The others that are missing are old, and are updated first.
@@ -403,21 +447,30 @@ func (n *next) take(i int, s Step, after exposure) {
 	s.bounds(p, e, after.unavailable)
 	n.bound += after.total() - e.total()
 	n.risk += after.caused() - e.caused()
-	n.updated += after.updated
+	n.count(p, after.updated)
 	if p.Current || !p.Acked {
-		n.updated -= e.updated
+		n.count(p, -e.updated)
+	}
+	if p.Wave == n.limits.Open && !p.New {
+		n.busy[p.Cluster] = true
 	}
 	n.steps[i], n.now[i] = s, after
 }
 
-// hold stops updates: all of them if the rollout is paused, and those to earlier revisions. It takes back what was granted beyond the limits,
-// because these were changed, or because pods are removed: the last parts lose theirs. What a part has not acknowledged may have happened
-// already, so that taking it back is not enough.
+// hold stops updates: all of them if the rollout is paused, those to earlier revisions, and those in waves that have not begun. It takes back
+// what was granted beyond the limits, because these were changed, or because pods are removed: the last parts lose theirs. What a part has not
+// acknowledged may have happened already, so that taking it back is not enough.
 func (n *next) hold() {
-	over, newer := n.risk-n.limits.MaxUnavailable, n.updated-max(n.limits.Desired-n.limits.Partition, 0)
+	over, newer, inWave := n.risk-n.limits.MaxUnavailable, 0, 0 // How many pods too many.
+	if n.limits.Partition > 0 {
+		newer = n.updated - max(n.limits.Desired-n.limits.Partition, 0)
+	}
+	if n.limits.Pods > 0 {
+		inWave = n.inWave - n.limits.Pods
+	}
 	for i, p := range n.parts {
 		s, e := &n.steps[i], n.granted(i)
-		if e.begins > 0 && !p.Dark && (n.limits.Paused || !s.Current) {
+		if e.begins > 0 && !p.Dark && (n.limits.Paused || !s.Current || n.closed(p)) {
 			s.Grant.MaxUnavailable = new(0)
 			if p.Acked {
 				over -= e.caused() - n.granted(i).caused()
@@ -426,13 +479,20 @@ func (n *next) hold() {
 	}
 	for _, i := range slices.Backward(n.byName) {
 		p, s, e := n.parts[i], &n.steps[i], n.granted(i)
-		if p.Dark || p.New || e.begins == 0 && p.Pods >= p.Replicas {
+		if p.Dark || p.New || e.begins == 0 && min(p.Pods, p.Sent) >= p.Replicas {
 			continue
 		}
 		most := e.unavailable
-		if back := min(newer, p.Replicas-s.Grant.Partition-p.done()); n.limits.Partition > 0 && back > 0 {
+		many := newer
+		if p.Wave == n.limits.Open {
+			many = max(newer, inWave)
+		}
+		if back := min(many, p.Replicas-s.Grant.Partition-p.done()); back > 0 && s.Current {
 			if p.Acked {
 				newer -= back
+				if p.Wave == n.limits.Open {
+					inWave -= back
+				}
 			}
 			if p.Whole {
 				most = 0

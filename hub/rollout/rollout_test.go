@@ -99,6 +99,11 @@ func TestNext(t *testing.T) {
 		want   string
 	}{
 		{
+			"old pods don't take the place of updated ones that a scale-in may remove",
+			rollout.Limits{Desired: 2, MaxUnavailable: 1, Partition: 2},
+			[]rollout.Part{with(updating("a", 5, 4, 1, 1), resized(2))},
+			"new 1:0",
+		}, {
 			"one cluster gets the whole budget, and the others keep their content",
 			rollout.Limits{Desired: 18, MaxUnavailable: 4},
 			[]rollout.Part{settled("a", 6), settled("b", 6), settled("c", 6)},

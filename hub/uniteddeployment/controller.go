@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/approval"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 )
@@ -35,6 +37,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
 
 // Kind returns how UnitedDeployments are placed.
 func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1beta1.UnitedDeploymentStatus] {
+	var times soaks
 	return placement.Kind[*observed, planned, appsv1beta1.UnitedDeploymentStatus]{
 		Name:    sourceKind,
 		Object:  func() client.Object { return &appsv1beta1.UnitedDeployment{} },
@@ -44,30 +47,56 @@ func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1be
 		Observe: func(ctx context.Context, c placement.Client, key client.ObjectKey) (*observed, error) {
 			return observe(ctx, c, key, options)
 		},
-		Plan: func(o *observed, _ time.Time) planned { return plan(o) },
+		Plan: func(o *observed, now time.Time) planned {
+			o.soaked = times.elapsed(o.ud, now)
+			p := plan(o)
+			times.planned(o.ud, p, now)
+			return p
+		},
 		Status: func(o *observed, p planned, a placement.Summary, now time.Time) (before, after appsv1beta1.UnitedDeploymentStatus) {
 			return o.ud.Status, status(o, p, a, now)
 		},
 		Require: func(ctx context.Context, c placement.Client, o *observed, p planned) error {
-			return history{c}.write(ctx, o, p)
+			if err := (history{c}).write(ctx, o, p); err != nil {
+				return err
+			}
+			if p.rollout != nil && p.rollout.waves.begins(p.rollout) {
+				return placement.ErrPlanAgain
+			}
+			return nil
 		},
 		Prepare: func(ctx context.Context, c placement.Client, o *observed, p planned) ([]placement.Problem, error) {
 			problems, err := dependencies{c}.apply(ctx, o.ud, p.serves(o))
-			return problems, errors.Join(err, history{c}.trim(ctx, o, p))
+			return problems, errors.Join(err, history{c}.trim(ctx, o, p), approval.Remove(ctx, c.Client, approval.Obsolete(o.approvals, o.ud.UID, p.knows(o))))
 		},
 		Gone: func(ctx context.Context, c placement.Client, key client.ObjectKey) error {
-			return dependencies{c}.withdraw(ctx, key)
+			times.forget(key)
+			return errors.Join(dependencies{c}.withdraw(ctx, key), withdrawApprovals(ctx, c, key))
 		},
 		Indexes: func(ctx context.Context, i client.FieldIndexer) error {
-			return ownership.IndexByOwner(ctx, i, &appsv1.ControllerRevision{})
+			return errors.Join(ownership.IndexByOwner(ctx, i, &appsv1.ControllerRevision{}), approval.Index(ctx, i))
 		},
 		Watch: func(b *builder.Builder) *builder.Builder {
-			return watchDependencies(b).Owns(&appsv1.ControllerRevision{})
+			return watchDependencies(b).Owns(&appsv1.ControllerRevision{}).Owns(&fleetv1alpha1.RolloutApproval{})
 		},
 		Change: func(o *observed, before, after appsv1beta1.UnitedDeploymentStatus) placement.Change {
 			return changed(ptr.Deref(o.ud.Spec.Replicas, 1), before, after)
 		},
 	}
+}
+
+// withdrawApprovals deletes the approvals for an object that is gone, because a hub may have no garbage collector.
+func withdrawApprovals(ctx context.Context, c placement.Client, key client.ObjectKey) error {
+	list, err := approval.List(ctx, c, fleetv1alpha1.RolloutUnitedDeployment, key, false)
+	if err != nil || len(list) == 0 {
+		return err //nolint:wrapcheck // It says what was read.
+	}
+	ud := &appsv1beta1.UnitedDeployment{}
+	if _, err := ownership.Get(ctx, c.Live, key, ud); err != nil {
+		return err //nolint:wrapcheck // As above.
+	}
+	obsolete := approval.Obsolete(list, ud.UID, func(string) bool { return true })
+	return approval.Remove(ctx, c.Client, obsolete) //nolint:wrapcheck // It says what was deleted.
 }
 
 // subsetsOf returns where the subsets of an object are placed. A nil object has none.

@@ -1,10 +1,13 @@
 package uniteddeployment
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/control/event"
 	"github.com/flotilla-io/flotilla/pkg/workload/united"
@@ -18,6 +21,8 @@ const (
 	eventPlaced = "ReplicasPlaced"
 	// eventUnplaced means that replicas are being moved, or can't be placed.
 	eventUnplaced = "ReplicasMoving"
+	// eventWave means that a wave of a rollout begins, or waits for an approval.
+	eventWave = "RolloutWave"
 	// eventWithdrawing means that the object is being deleted. The note names the clusters that still hold it.
 	eventWithdrawing = "WithdrawingSlices"
 )
@@ -49,6 +54,10 @@ func changed(replicas int32, before, after appsv1beta1.UnitedDeploymentStatus) p
 			}
 		}
 	}
+	if note := waveChange(before.Rollout, after.Rollout); note != "" {
+		mayWait = false
+		events = append(events, event.Normal(eventWave, "Rollout", "%s", note))
+	}
 	switch {
 	case !mayWait:
 		return placement.Change{Events: events}
@@ -56,6 +65,30 @@ func changed(replicas int32, before, after appsv1beta1.UnitedDeploymentStatus) p
 		return placement.Change{Collect: begunDelay, Events: events}
 	}
 	return placement.Change{Collect: placement.StatusDelay, Events: events}
+}
+
+// waveChange says what is new about the waves of a rollout; "" if that may wait.
+func waveChange(before, after *pods.RolloutStatus) string {
+	if after == nil || after.Wave == "" {
+		return ""
+	}
+	at := func(s *pods.RolloutStatus) pods.RolloutWavePhase {
+		if s != nil && s.Revision == after.Revision {
+			for _, w := range s.Waves {
+				if w.Name == after.Wave {
+					return w.Phase
+				}
+			}
+		}
+		return pods.WavePending
+	}
+	switch was, is := at(before), at(after); {
+	case is == pods.WaveAwaitingApproval && was != is:
+		return after.Message
+	case before == nil || before.Revision != after.Revision || before.Wave != after.Wave:
+		return fmt.Sprintf("wave %s begins to be updated to revision %s", after.Wave, after.Revision)
+	}
+	return ""
 }
 
 func find(list []appsv1beta1.UnitedDeploymentCondition, t appsv1beta1.UnitedDeploymentConditionType) *appsv1beta1.UnitedDeploymentCondition {

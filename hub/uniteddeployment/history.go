@@ -82,6 +82,14 @@ func (p *planned) findSurplus(o *observed) []*appsv1.ControllerRevision {
 	})
 }
 
+// knows returns whether the object has a revision, or gets it.
+func (p *planned) knows(o *observed) func(revision string) bool {
+	return func(name string) bool {
+		return p.revision.Revision == nil || p.revision.Revision.Name == name ||
+			slices.ContainsFunc(o.history, func(r *appsv1.ControllerRevision) bool { return r.Name == name })
+	}
+}
+
 // history maintains the revisions of objects.
 type history struct{ placement.Client }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/approval"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
@@ -25,6 +28,10 @@ type observed struct {
 	folded map[string][]byte
 	// contents are the contents of rows whose revision is not in the history, by cluster. They are read only for the type Waves.
 	contents map[string]content
+	// approvals are the approvals for objects with this name. They are read only for the type Waves.
+	approvals []fleetv1alpha1.RolloutApproval
+	// soaked is for how long the wave in the status has been healthy so far, if it still is.
+	soaked time.Duration
 	// namespaceTerminating is true if the object's namespace is being deleted. It is read only if the object is being deleted too.
 	namespaceTerminating bool
 	// localMember is true if this cluster also runs the member stack.
@@ -60,6 +67,9 @@ func observe(ctx context.Context, c placement.Client, key client.ObjectKey, opti
 	if united.Waves(o.ud) {
 		if err := o.readContents(ctx, c); err != nil {
 			return nil, err
+		}
+		if o.approvals, err = approval.List(ctx, c, fleetv1alpha1.RolloutUnitedDeployment, key, false); err != nil {
+			return nil, err //nolint:wrapcheck // It says what was read.
 		}
 	}
 	if !o.ud.DeletionTimestamp.IsZero() {

@@ -75,6 +75,7 @@ type rollingOut struct {
 	contents map[string]*content
 	// budget and partition are numbers of pods over all clusters.
 	budget, partition int
+	waves             waves
 	result            rollout.Result
 }
 
@@ -110,6 +111,7 @@ func (p *planned) startRollout(o *observed) *rollingOut {
 			Updated: clamp(part.counts.Updated), UpdatedAvailable: clamp(part.counts.UpdatedAvailable),
 		})
 	}
+	r.waves = r.startWaves()
 	return r
 }
 
@@ -198,6 +200,7 @@ func (r *rollingOut) plan(p *planned, moves allot.Limits, steps []allot.Step) {
 		part := &r.parts[i]
 		part.Replicas, part.Upper, part.Available = s.Replicas, s.Upper, min(part.Available, s.Lower)
 	}
+	r.waves.advance(r, &l)
 	r.result = rollout.Next(l, r.parts)
 	for i, s := range r.result.Steps {
 		g := &p.parts[i].grant
@@ -212,6 +215,7 @@ func (r *rollingOut) plan(p *planned, moves allot.Limits, steps []allot.Step) {
 		p.parts[i].outdated = r.outdated(i)
 	}
 	p.rollout = r
+	p.Recheck = r.waves.recheck()
 }
 
 // outdated reports whether the last report of a part may be about another revision.
@@ -233,10 +237,15 @@ func (r *rollingOut) contentFor(cluster string) (content, bool) {
 
 // status returns the status of the rollout.
 func (r *rollingOut) status() *pods.RolloutStatus {
-	return &pods.RolloutStatus{
+	s := &pods.RolloutStatus{
 		Budget:  pods.RolloutBudget{Max: count(r.budget), Spent: count(r.result.Spent), Bound: count(r.result.Bound)},
 		Message: placement.Shorten(r.result.Waits),
 	}
+	if waits := r.waves.waits(r.o.ud.Name); waits != "" && r.result.Left > 0 && !rolloutPlan(r.o.ud).Paused {
+		s.Message = waits
+	}
+	r.waves.status(r, s)
+	return s
 }
 
 // defaultBudget is the default of maxUnavailable.

@@ -26,6 +26,10 @@ func status(o *observed, p planned, a placement.Summary, now time.Time) appsv1be
 		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
 		return s
 	}
+	if errors.Is(a.Err, placement.ErrPlanAgain) { // A wave is about to begin.
+		s.Rollout = p.rollout.status()
+		return s
+	}
 	if p.runsHere {
 		setConditions(p, a, p.problems, &s, now)
 		return s

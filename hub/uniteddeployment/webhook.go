@@ -2,6 +2,7 @@ package uniteddeployment
 
 import (
 	"context"
+	"fmt"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -9,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
@@ -96,7 +98,41 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 	if len(faults) > 0 {
 		return nil, united.Invalid(ud, faults)
 	}
-	return warnings, nil
+	more, err := w.warnOfWaves(ctx, ud)
+	return append(warnings, more...), err
+}
+
+// warnOfWaves warns about waves that no cluster belongs to now. More clusters may join, or get other labels.
+func (w *Webhook) warnOfWaves(ctx context.Context, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
+	plan := rolloutPlan(ud)
+	if !united.Waves(ud) || len(plan.Waves) == 0 {
+		return nil, nil
+	}
+	var list fleetv1alpha1.MemberClusterList
+	if err := w.Clusters.Cache.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list member clusters: %w", err)
+	}
+	used, of := make([]bool, len(plan.Waves)+1), newMatcher(plan.Waves)
+	for i := range list.Items {
+		mc := &list.Items[i]
+		var subsets []string
+		for j, where := range subsetsOf(ud) {
+			if where.Matches(mc) {
+				subsets = append(subsets, ud.Spec.Topology.Subsets[j].Name)
+			}
+		}
+		if len(subsets) > 0 {
+			used[of.wave(mc.Name, mc.Labels, subsets)] = true
+		}
+	}
+	var out admission.Warnings
+	for i, wave := range plan.Waves {
+		if !used[i] {
+			out = append(out, fmt.Sprintf("spec.updateStrategy.rollout.waves[%d]: no member cluster belongs to wave %s now, because none of those that the "+
+				"subsets select matches it, or an earlier wave matches it too; its gates still hold up the next wave", i, wave.Name))
+		}
+	}
+	return out, nil
 }
 
 // refusesDependencies refuses dependencies that are new, or are placed in more clusters, unless the user may have any of them placed. The

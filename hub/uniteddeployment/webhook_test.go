@@ -23,6 +23,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
@@ -312,4 +313,24 @@ func TestPermissionToUseAllClustersIsReviewedOnce(t *testing.T) {
 			require.Equal(t, tt.want, asked)
 		})
 	}
+}
+
+func TestAWaveWithoutClustersIsAWarning(t *testing.T) {
+	t.Parallel()
+	w := newWebhook(t)
+	ud := over("east", "north")
+	ud.Spec.Topology.Subsets[0].Name = "a"
+	ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{Type: appsv1beta1.WavesUpdateStrategyType, Rollout: &pods.RolloutPlan{
+		Waves: []pods.RolloutWave{
+			{Name: "first", Subsets: []string{"a"}},
+			{Name: "again", Clusters: []string{"east"}},
+			{Name: "elsewhere", Clusters: []string{"south"}},
+			{Name: "second", ClusterSelector: &metav1.LabelSelector{}},
+		},
+	}}
+	warnings, err := w.warnOfWaves(t.Context(), ud)
+	require.NoError(t, err)
+	require.Len(t, warnings, 2)
+	require.Contains(t, warnings[0], "spec.updateStrategy.rollout.waves[1]: no member cluster belongs to wave again now")
+	require.Contains(t, warnings[1], "spec.updateStrategy.rollout.waves[2]: no member cluster belongs to wave elsewhere now")
 }

@@ -6,11 +6,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +25,6 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -37,6 +38,10 @@ const (
 	wavePods = "pods"
 	// versionLabel is a label in the template, which is all that differs between revisions.
 	versionLabel = "version"
+	// completeSince is an annotation of the pods of a member: since when all of them are available, and at the revision of completeAt.
+	completeSince, completeAt = "completeSince", "completeAt"
+	// waveSoak is how long the first wave must have been healthy.
+	waveSoak = 25 * time.Second
 )
 
 func waveMembers() []string { return []string{"east", "north", "west"} }
@@ -90,6 +95,18 @@ func podsIn(w *sim.World, member string) memberPods {
 	return out
 }
 
+// complete returns for how long all pods of a member have been available, and at a revision.
+func complete(w *sim.World, member, revision string) time.Duration {
+	for _, m := range sim.All[*corev1.ConfigMap](w) {
+		if at, _ := sim.Place(m); at == member && m.Annotations[completeAt] == revision {
+			if since, err := time.Parse(time.RFC3339Nano, m.Annotations[completeSince]); err == nil {
+				return w.Now().Sub(since)
+			}
+		}
+	}
+	return 0
+}
+
 // wavesController is the members' own controller of UnitedDeployments, including its workloads and pods. It takes one step for each pod that
 // is created, updated, becomes available or is deleted, and one for each report.
 type wavesController struct{}
@@ -126,11 +143,17 @@ func storePods(ctx context.Context, w *sim.World, member string, have memberPods
 		m.Data[revision] = string(raw)
 	}
 	live := &corev1.ConfigMap{}
+	if sum := have.sum(); len(have) == 1 && sum.Available == sum.Total {
+		m.Annotations = map[string]string{completeAt: slices.Collect(maps.Keys(have))[0], completeSince: w.Now().Format(time.RFC3339Nano)}
+	}
 	if err := w.In(member).Get(ctx, client.ObjectKeyFromObject(m), live); err != nil {
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		return w.In(member).Create(ctx, m)
+	}
+	if m.Annotations == nil || m.Annotations[completeAt] != live.Annotations[completeAt] {
+		live.Annotations = m.Annotations
 	}
 	live.Data = m.Data
 	return w.In(member).Update(ctx, live)
@@ -144,7 +167,7 @@ type waveLimits struct {
 }
 
 func limitsOf(ud *appsv1beta1.UnitedDeployment) waveLimits {
-	l := waveLimits{revision: ud.Spec.Template.CloneSetTemplate.Labels[versionLabel]}
+	l := waveLimits{revision: versionOf(ud)}
 	for _, s := range ud.Spec.Topology.Subsets {
 		l.want += s.Replicas.IntVal
 		if m := ud.Spec.UpdateStrategy.ManualUpdate; m != nil {
@@ -213,8 +236,8 @@ func reportOf(ud *appsv1beta1.UnitedDeployment, have memberPods) *appsv1beta1.Un
 	return next
 }
 
-// rolling returns the scenarios of rollouts.
-func rolling() []sim.Scenario {
+// waveObjects returns the objects of a scenario.
+func waveObjects(change func(*appsv1beta1.UnitedDeployment)) []client.Object {
 	ud := &appsv1beta1.UnitedDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 		Spec: appsv1beta1.UnitedDeploymentSpec{
@@ -229,26 +252,44 @@ func rolling() []sim.Scenario {
 			},
 		},
 	}
-	objects := func() []client.Object {
-		out := clusters(waveMembers(), ud.DeepCopy())
-		for _, cluster := range append([]string{""}, waveMembers()...) {
-			out = append(out, sim.At(cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))
-		}
-		return out
+	change(ud)
+	out := clusters(waveMembers(), ud)
+	for _, cluster := range append([]string{""}, waveMembers()...) {
+		out = append(out, sim.At(cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))
 	}
-	edit := func(name string, when func(*sim.World) bool, change func(*appsv1beta1.UnitedDeployment)) sim.Edit {
-		return editWhen(when, sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
-			return sim.Set(ctx, w, webKey(), func(live *appsv1beta1.UnitedDeployment) {
-				live.Annotations = map[string]string{wasFull: "true"}
-				change(live)
-			})
-		}})
-	}
-	version := func(name string, when func(*sim.World) bool) sim.Edit {
-		return edit("version "+name, when, func(ud *appsv1beta1.UnitedDeployment) {
-			ud.Spec.Template.CloneSetTemplate.Labels = map[string]string{versionLabel: name}
+	return out
+}
+
+// setWave changes the object.
+func setWave(name string, when func(*sim.World) bool, change func(*appsv1beta1.UnitedDeployment)) sim.Edit {
+	return editWhen(when, sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Set(ctx, w, webKey(), func(live *appsv1beta1.UnitedDeployment) {
+			live.Annotations = map[string]string{wasFull: "true"}
+			change(live)
 		})
-	}
+	}})
+}
+
+func setVersion(name string, when func(*sim.World) bool) sim.Edit {
+	return setWave("version "+name, when, func(ud *appsv1beta1.UnitedDeployment) {
+		ud.Spec.Template.CloneSetTemplate.Labels = map[string]string{versionLabel: name}
+	})
+}
+
+// isFull reports whether all replicas are available.
+func isFull(w *sim.World) bool {
+	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, webKey())
+	return ud != nil && ud.Status.AvailableReplicas == *ud.Spec.Replicas && ud.Status.Replicas == *ud.Spec.Replicas
+}
+
+// allReady lets all members join.
+func allReady() sim.Edit {
+	return editWhen(func(*sim.World) bool { return true }, phase(fleetv1alpha1.ClusterReady, waveMembers()...))
+}
+
+// rolling returns the scenarios of rollouts without waves.
+func rolling() []sim.Scenario {
+	objects, edit, version, full, started := waveObjects(func(*appsv1beta1.UnitedDeployment) {}), setWave, setVersion, isFull, allReady()
 	paused := func(paused bool, when func(*sim.World) bool) sim.Edit {
 		return edit(fmt.Sprintf("paused=%t", paused), when, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.UpdateStrategy.Rollout.Paused = paused })
 	}
@@ -260,34 +301,85 @@ func rolling() []sim.Scenario {
 	scale := func(n int32, when func(*sim.World) bool) sim.Edit {
 		return edit(fmt.Sprintf("%d replicas", n), when, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = &n })
 	}
-	full := func(w *sim.World) bool {
-		ud := sim.Find[*appsv1beta1.UnitedDeployment](w, webKey())
-		return ud != nil && ud.Status.AvailableReplicas == *ud.Spec.Replicas && ud.Status.Replicas == *ud.Spec.Replicas
-	}
 	has := func(version string, n int32) func(*sim.World) bool {
 		return func(w *sim.World) bool { return countVersion(w, version) >= n }
 	}
 	atRest := func(*sim.World) bool { return false }
-	started := editWhen(func(*sim.World) bool { return true }, phase(fleetv1alpha1.ClusterReady, waveMembers()...))
 	dark := func(when func(*sim.World) bool) sim.Edit {
 		return editWhen(when, phase(fleetv1alpha1.ClusterUnreachable, "west"))
 	}
 	back := phase(fleetv1alpha1.ClusterReady, "west")
 	return []sim.Scenario{
-		{Name: "a new version", Objects: objects(), Edits: []sim.Edit{started, version("b", full)}},
-		{Name: "a rollback midway", Objects: objects(), Edits: []sim.Edit{started, version("b", full), version("a", has("b", 3))}},
-		{Name: "another version midway", Objects: objects(), Edits: []sim.Edit{started, version("b", full), version("c", has("b", 3))}},
-		{Name: "west is dark while a version is rolled out", Objects: objects(), Edits: []sim.Edit{started, version("b", full), dark(has("b", 1)), back}},
-		{Name: "paused and resumed", Objects: objects(), Edits: []sim.Edit{started, version("b", full), paused(true, has("b", 2)), paused(false, atRest)}},
-		{Name: "a partition of four pods, then none", Objects: objects(), Edits: []sim.Edit{
+		{Name: "a new version", Objects: objects, Edits: []sim.Edit{started, version("b", full)}},
+		{Name: "a rollback midway", Objects: objects, Edits: []sim.Edit{started, version("b", full), version("a", has("b", 3))}},
+		{Name: "another version midway", Objects: objects, Edits: []sim.Edit{started, version("b", full), version("c", has("b", 3))}},
+		{Name: "west is dark while a version is rolled out", Objects: objects, Edits: []sim.Edit{started, version("b", full), dark(has("b", 1)), back}},
+		{Name: "paused and resumed", Objects: objects, Edits: []sim.Edit{started, version("b", full), paused(true, has("b", 2)), paused(false, atRest)}},
+		{Name: "a partition of four pods, then none", Objects: objects, Edits: []sim.Edit{
 			started, partition(4, full), version("b", full), partition(0, has("b", 2)),
 		}},
-		{Name: "north joins while a version is rolled out", Objects: objects(), Edits: []sim.Edit{
+		{Name: "north joins while a version is rolled out", Objects: objects, Edits: []sim.Edit{
 			editWhen(func(*sim.World) bool { return true }, phase(fleetv1alpha1.ClusterReady, "east", "west")),
 			version("b", full), editWhen(has("b", 2), phase(fleetv1alpha1.ClusterReady, "north")),
 		}},
-		{Name: "scaled while a version is rolled out", Objects: objects(), Edits: []sim.Edit{started, version("b", full), scale(9, has("b", 2))}},
+		{Name: "scaled while a version is rolled out", Objects: objects, Edits: []sim.Edit{started, version("b", full), scale(9, has("b", 2))}},
 	}
+}
+
+// inWaves returns the scenarios of rollouts with waves: east, which soaks, then north, which is approved, then west.
+func inWaves() []sim.Scenario {
+	objects := waveObjects(func(ud *appsv1beta1.UnitedDeployment) {
+		ud.Spec.UpdateStrategy.Rollout.Waves = []pods.RolloutWave{
+			{Name: "canary", Clusters: []string{"east"}, Gates: []pods.RolloutGate{{Type: pods.SoakGate, Seconds: new(int32(waveSoak.Seconds()))}}},
+			{Name: "second", Clusters: []string{"north"}, Gates: []pods.RolloutGate{{Type: pods.ApprovalGate}}},
+		}
+	})
+	approve := func(version string) sim.Edit {
+		return editWhen(awaitsApproval(version), sim.Edit{Name: "approve " + version, Do: func(ctx context.Context, w *sim.World) error {
+			ud := sim.Find[*appsv1beta1.UnitedDeployment](w, webKey())
+			if !awaitsApproval(version)(w) {
+				return nil // The version is not rolled out anymore.
+			}
+			return w.User().Create(ctx, &fleetv1alpha1.RolloutApproval{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "shop", Name: "web-" + version, Labels: map[string]string{versionLabel: version},
+					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(ud, appsv1beta1.GroupVersion.WithKind("UnitedDeployment"))},
+				},
+				Spec: fleetv1alpha1.RolloutApprovalSpec{
+					Target:   fleetv1alpha1.RolloutTarget{Kind: fleetv1alpha1.RolloutUnitedDeployment, Name: ud.Name, UID: string(ud.UID)},
+					Revision: ud.Status.Rollout.Revision, Wave: "second",
+				},
+			})
+		}})
+	}
+	inNorth := func(version string) func(*sim.World) bool {
+		return func(w *sim.World) bool { return podsIn(w, "north")[version].Total > 0 }
+	}
+	dark := editWhen(inNorth("b"), phase(fleetv1alpha1.ClusterUnreachable, "north"))
+	b := setVersion("b", isFull)
+	return []sim.Scenario{
+		{Name: "three waves", Objects: objects, Edits: []sim.Edit{allReady(), b, approve("b")}},
+		{Name: "a rollback in the second wave", Objects: objects, Edits: []sim.Edit{allReady(), b, setVersion("a", inNorth("b"))}},
+		{Name: "another version in the second wave", Objects: objects, Edits: []sim.Edit{
+			allReady(), b, setVersion("c", inNorth("b")), approve("c"),
+		}},
+		{Name: "north is dark in its wave", Objects: objects, Edits: []sim.Edit{
+			allReady(), b, dark, phase(fleetv1alpha1.ClusterReady, "north"), approve("b"),
+		}},
+	}
+}
+
+// awaitsApproval returns whether the second wave of a version waits for an approval.
+func awaitsApproval(version string) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		ud := sim.Find[*appsv1beta1.UnitedDeployment](w, webKey())
+		return ud != nil && ud.Status.Rollout != nil && versionOf(ud) == version && ud.Status.Rollout.Revision == ud.Status.UpdatedRevision &&
+			slices.ContainsFunc(ud.Status.Rollout.Waves, func(s pods.RolloutWaveStatus) bool { return s.Phase == pods.WaveAwaitingApproval })
+	}
+}
+
+func versionOf(ud *appsv1beta1.UnitedDeployment) string {
+	return ud.Spec.Template.CloneSetTemplate.Labels[versionLabel]
 }
 
 // countVersion counts the pods of a version in all members.
@@ -333,6 +425,23 @@ func waveRules() []sim.Rule {
 			}
 			return nil
 		}},
+		{Name: "I23", State: func(w *sim.World) error {
+			ud := object(w)
+			if ud == nil || len(ud.Spec.UpdateStrategy.Rollout.Waves) == 0 || versionOf(ud) == "a" {
+				return nil
+			}
+			version := versionOf(ud)
+			north, west := podsIn(w, "north")[version].Total > 0, podsIn(w, "west")[version].Total > 0
+			if n := complete(w, "east", version); (north || west) && n < waveSoak {
+				return fmt.Errorf("the second wave began %s after the first one was complete", n)
+			}
+			if west && !slices.ContainsFunc(sim.All[*fleetv1alpha1.RolloutApproval](w), func(a *fleetv1alpha1.RolloutApproval) bool {
+				return a.Labels[versionLabel] == version
+			}) {
+				return errors.New("the last wave began, and nobody approved it")
+			}
+			return nil
+		}},
 		{Name: "I24", State: func(w *sim.World) error {
 			ud := object(w)
 			if ud == nil || !isPaused(ud) {
@@ -354,8 +463,8 @@ func isPaused(ud *appsv1beta1.UnitedDeployment) bool {
 // wavesKind returns a hub, and the agents of three members.
 func wavesKind(tb testing.TB) sim.Kind {
 	tb.Helper()
-	return fleet(tb, withoutReader(uniteddeployment.Kind(placement.Options{})), kindUnderTest{
-		key: webKey(), members: waveMembers(), actors: []sim.Actor{wavesController{}}, rules: waveRules(),
+	return fleet(tb, byOptions(uniteddeployment.Kind), kindUnderTest{
+		key: webKey(), members: waveMembers(), owns: []client.Object{&fleetv1alpha1.RolloutApproval{}}, actors: []sim.Actor{wavesController{}}, rules: waveRules(),
 		line: func(_ *sim.World, cluster string, o client.Object) string {
 			return waveSummary(cluster, o.(*appsv1beta1.UnitedDeployment))
 		},
@@ -364,8 +473,7 @@ func wavesKind(tb testing.TB) sim.Kind {
 
 // waveSummary describes the object on the hub or its slice in a cluster.
 func waveSummary(cluster string, ud *appsv1beta1.UnitedDeployment) string {
-	version := ud.Spec.Template.CloneSetTemplate.Labels[versionLabel]
-	line := fmt.Sprintf("%q: version %s, %d of %d available, %d updated", cmp.Or(cluster, "hub"), version,
+	line := fmt.Sprintf("%q: version %s, %d of %d available, %d updated", cmp.Or(cluster, "hub"), versionOf(ud),
 		ud.Status.AvailableReplicas, ud.Status.Replicas, ud.Status.UpdatedReplicas)
 	if cluster == "" {
 		line += fmt.Sprintf(", rollout %v", ud.Status.Rollout)
@@ -378,13 +486,14 @@ func TestEachRuleOfWavesIsBrokenByWhoBreaksIt(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, registerMetrics())
 	updating := func(ud *appsv1beta1.UnitedDeployment) bool {
-		return ud.Spec.Template.CloneSetTemplate.Labels[versionLabel] == "b"
+		return versionOf(ud) == "b"
 	}
 	for _, tt := range []struct {
 		rule, in string
 		due      func(*appsv1beta1.UnitedDeployment) bool
 	}{
 		{"I22a", "a new version", updating},
+		{"I23", "three waves", updating},
 		{"I22b", "a partition of four pods, then none", updating},
 		{"I24", "paused and resumed", isPaused},
 	} {
@@ -408,7 +517,7 @@ func TestEachRuleOfWavesIsBrokenByWhoBreaksIt(t *testing.T) {
 					return reconcile.Result{}, sendEverywhere(ctx, p.Client)
 				}), err
 			}
-			all := rolling()
+			all := append(rolling(), inWaves()...)
 			s := all[slices.IndexFunc(all, func(s sim.Scenario) bool { return s.Name == tt.in })]
 			for seed := range int64(50) { // In an orderly run, each pod is available again before the next one is updated.
 				if err := sim.Run(t.Context(), k, s, sim.Schedule{Seed: seed + 1}).Err; err != nil && strings.Contains(err.Error(), tt.rule) {

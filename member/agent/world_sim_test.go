@@ -618,6 +618,13 @@ func nextPod(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
 	return next
 }
 
+// byOptions adapts a kind that has a memory, so that each process gets its own.
+func byOptions[O placement.Observed, P placement.Planned, S any](
+	kind func(placement.Options) placement.Kind[O, P, S],
+) func(placement.Options, client.Reader) placement.Kind[O, P, S] {
+	return func(o placement.Options, _ client.Reader) placement.Kind[O, P, S] { return kind(o) }
+}
+
 // withoutReader adapts a kind that reads no further objects.
 func withoutReader[O placement.Observed, P placement.Planned, S any](
 	k placement.Kind[O, P, S],
@@ -774,7 +781,7 @@ func TestSimulation(t *testing.T) {
 	})
 	t.Run("UnitedDeployment", func(t *testing.T) {
 		t.Parallel()
-		sim.Test(t, fleet(t, withoutReader(uniteddeployment.Kind(placement.Options{})), kindUnderTest{
+		sim.Test(t, fleet(t, byOptions(uniteddeployment.Kind), kindUnderTest{
 			key: webKey(), actors: []sim.Actor{unitedDeploymentController{}}, rules: append(budgets(), revisions()...),
 			owns: []client.Object{&appsv1.ControllerRevision{}},
 			line: func(w *sim.World, cluster string, o client.Object) string {
@@ -787,7 +794,7 @@ func TestSimulation(t *testing.T) {
 	})
 	t.Run("Waves", func(t *testing.T) {
 		t.Parallel()
-		sim.Test(t, wavesKind(t), plan, rolling()...)
+		sim.Test(t, wavesKind(t), plan, append(rolling(), inWaves()...)...)
 	})
 	t.Run("Propagation", func(t *testing.T) {
 		t.Parallel()

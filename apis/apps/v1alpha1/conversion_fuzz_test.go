@@ -797,6 +797,12 @@ func drawUnitedUpdate(t *rapid.T) appsv1beta1.UnitedDeploymentUpdateStrategy {
 		out.Rollout = &pods.RolloutPlan{
 			Paused: rapid.Bool().Draw(t, "paused"), StaleClusters: rapid.SampledFrom([]pods.StaleClustersPolicy{"", "Skip"}).Draw(t, "stale clusters"),
 		}
+		if rapid.Bool().Draw(t, "waves") {
+			out.Rollout.Waves = []pods.RolloutWave{{
+				Name: word().Draw(t, "wave"), Clusters: []string{word().Draw(t, "cluster")}, Pods: new(rapid.Int32().Draw(t, "pods")),
+				Gates: []pods.RolloutGate{{Type: pods.SoakGate, Seconds: new(rapid.Int32().Draw(t, "seconds"))}},
+			}}
+		}
 	}
 	return out
 }
@@ -820,6 +826,10 @@ func drawStatus(t *rapid.T) appsv1beta1.UnitedDeploymentStatus {
 	var rollout *pods.RolloutStatus
 	if rapid.Bool().Draw(t, "rollout") {
 		rollout = &pods.RolloutStatus{Budget: pods.RolloutBudget{Max: rapid.Int32().Draw(t, "max")}, Message: word().Draw(t, "message")}
+		if rapid.Bool().Draw(t, "waves") {
+			rollout.Wave = word().Draw(t, "wave")
+			rollout.Waves = []pods.RolloutWaveStatus{{Name: word().Draw(t, "name"), Updated: rapid.Int32().Draw(t, "updated")}}
+		}
 	}
 	return appsv1beta1.UnitedDeploymentStatus{
 		ObservedGeneration:  rapid.Int64().Draw(t, "generation"),

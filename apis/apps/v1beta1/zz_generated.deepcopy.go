@@ -3541,7 +3541,7 @@ func (in *UnitedDeploymentStatus) DeepCopyInto(out *UnitedDeploymentStatus) {
 	if in.Rollout != nil {
 		in, out := &in.Rollout, &out.Rollout
 		*out = new(pods.RolloutStatus)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 	if in.SubsetStatuses != nil {
 		in, out := &in.SubsetStatuses, &out.SubsetStatuses

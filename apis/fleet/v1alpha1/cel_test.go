@@ -32,6 +32,7 @@ const (
 	row        = `{apiVersion: fleet.kruise.io/v1alpha1, kind: MemberWork, metadata: {name: r, namespace: default}, spec: {source: {apiVersion: v1, kind: ConfigMap, name: c, uid: u}, content: {ref: c}}}`
 	prop       = `{apiVersion: fleet.kruise.io/v1alpha1, kind: Propagation, metadata: {name: p, namespace: default}, spec: {selectors: [{apiVersion: v1, kind: ConfigMap, name: c}], clusters: {all: true}}}`
 	clusterP   = `{apiVersion: fleet.kruise.io/v1alpha1, kind: ClusterPropagation, metadata: {name: p}, spec: {selectors: [{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, name: c}], clusters: {names: [east]}}}`
+	approval   = `{apiVersion: fleet.kruise.io/v1alpha1, kind: RolloutApproval, metadata: {name: a, namespace: default}, spec: {target: {kind: UnitedDeployment, name: web}, revision: web-7d9c8b6f5, wave: eu}}`
 	content    = `{apiVersion: fleet.kruise.io/v1alpha1, kind: WorkContent, metadata: {name: c, namespace: default}, manifest: "{}"}`
 )
 
@@ -141,6 +142,18 @@ func TestRules(t *testing.T) {
 		{name: "a share of clusters by no labels", base: prop, change: `{spec: {replicas: {division: Weighted, shares: [{clusterSelector: {}}]}}}`, want: "an empty selector is ambiguous: give labels, or clusters by name"},
 		{name: "a negative weight", base: prop, change: `{spec: {replicas: {division: Weighted, shares: [{clusters: [east], weight: -1}]}}}`, want: "should be greater than or equal to 0"},
 		{name: "replicas of cluster-scoped objects", base: clusterP, change: `{spec: {replicas: {division: Weighted}}}`, want: "only a Propagation divides replicas: workloads are in namespaces"},
+		{name: "an approval", base: approval},
+		{name: "an approval that is stamped", base: approval, change: `{spec: {user: "system:serviceaccount:ci:deployer", target: {uid: 1b4e28ba-2fa1-11d2-883f-0016d3cca427}}}`},
+		{name: "an approval of the last wave", base: approval, change: `{spec: {wave: rest}}`, want: "rest is the last wave: no wave waits for its gates, so name an earlier one"},
+		{name: "an approval of no wave", base: approval, change: `{spec: {wave: null}}`, want: "spec.wave: Required value"},
+		{name: "an approval of a wave with an invalid name", base: approval, change: `{spec: {wave: EU}}`, want: "spec.wave: Invalid value"},
+		{name: "an approval of no revision", base: approval, change: `{spec: {revision: ""}}`, want: "spec.revision: Invalid value"},
+		{name: "an approval of another kind", base: approval, change: `{spec: {target: {kind: CloneSet}}}`, want: `spec.target.kind: Unsupported value: "CloneSet"`},
+		{name: "an approval of no object", base: approval, change: `{spec: {target: {name: ""}}}`, want: "spec.target.name: Invalid value"},
+		{name: "an approval gets a label", base: approval, change: `{metadata: {name: labelled}}`, update: `{metadata: {labels: {a: b}}}`},
+		{name: "an approval for another wave", base: approval, change: `{metadata: {name: moved}}`, update: `{spec: {wave: us}}`, want: "an approval never changes: create another one, and delete this one to take it back"},
+		{name: "an approval of another user", base: approval, change: `{metadata: {name: forged}}`, update: `{spec: {user: bob}}`, want: "an approval never changes"},
+		{name: "an approval of another object", base: approval, change: `{metadata: {name: other}}`, update: `{spec: {target: {uid: b}}}`, want: "an approval never changes"},
 		{name: "an unknown deletion policy", base: clusterP, change: `{spec: {deletionPolicy: Keep}}`, want: "Unsupported value"},
 		{name: "adoption with an ignored field", base: prop, change: `{spec: {deletionPolicy: Orphan, apply: {adoption: Full, ignore: [data.a]}, tolerations: [{operator: Exists}]}}`},
 	} {
@@ -173,7 +186,7 @@ func start(t *testing.T) api {
 	client, err := dynamic.NewForConfig(testenv.Start(t, testenv.Config{}).REST())
 	require.NoError(t, err)
 	a := api{client}
-	for _, base := range []string{pull, membership, row, content, prop, clusterP} {
+	for _, base := range []string{pull, membership, row, content, prop, clusterP, approval} {
 		require.Eventually(t, func() bool { return a.try(t, base, "", "") == nil }, testtimeout.Scale(time.Minute), 50*time.Millisecond)
 	}
 	return a

@@ -19,6 +19,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&AppliedWork{}, &AppliedWorkList{},
 		&Propagation{}, &PropagationList{},
 		&ClusterPropagation{}, &ClusterPropagationList{},
+		&RolloutApproval{}, &RolloutApprovalList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -27,7 +27,7 @@ import (
 
 // Kind is what a kind registers with a manager.
 type Kind struct {
-	// Name is the kind in lower case: the name of its controller, of its flag --NAME-workers and in its webhooks' paths.
+	// Name is the kind in lower case: the name of its controller, of its flag --NAME-workers if it has one, and in its webhooks' paths.
 	Name string
 	// CRD is the name of its CustomResourceDefinition; empty for a feature that pods request themselves. Converts: the CRD has several versions, and
 	// the webhook server converts between them.
@@ -120,11 +120,13 @@ func (k Kinds) AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Names returns the names of all kinds.
-func (k Kinds) Names() []string {
+// Reconciled returns the names of the kinds that have a controller.
+func (k Kinds) Reconciled() []string {
 	out := make([]string, 0, len(k))
 	for _, kind := range k {
-		out = append(out, kind.Name)
+		if kind.Controller != nil {
+			out = append(out, kind.Name)
+		}
 	}
 	return out
 }

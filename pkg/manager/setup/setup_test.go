@@ -42,7 +42,7 @@ func TestWhatFollowsFromAListOfKinds(t *testing.T) {
 		{Name: "ketch", CRD: "ketches.example.com", Gates: []featuregate.Feature{"B"}, Fields: podset.FieldTolerations},
 		{Name: "brig", CRD: "brigs.example.com", Controller: controller("brig", away)},
 	}
-	require.Equal(t, []string{"sloop", "ketch", "brig"}, kinds.Names())
+	require.Equal(t, []string{"sloop", "brig"}, kinds.Reconciled())
 	require.Equal(t, []string{"sloops.example.com", "ketches.example.com", "brigs.example.com"}, kinds.CRDs())
 	require.Equal(t, []string{"sloops.example.com"}, kinds.ConvertedCRDs())
 	require.Equal(t, []featuregate.Feature{"A", "B"}, kinds.Gates())

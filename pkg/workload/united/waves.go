@@ -1,8 +1,13 @@
 package united
 
 import (
+	"fmt"
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -72,6 +77,104 @@ func validateRollout(ud *appsv1beta1.UnitedDeployment, r *pods.RolloutPlan, path
 	default:
 		faults = append(faults, field.NotSupported(path.Child("staleClusters"), r.StaleClusters,
 			[]pods.StaleClustersPolicy{pods.StaleClustersHold, pods.StaleClustersSkip}))
+	}
+	faults = append(faults, validateGates(r.Gates, path.Child("gates"))...)
+	if len(r.Gates) > 0 && len(r.Waves) == 0 {
+		faults = append(faults, field.Forbidden(path.Child("gates"), "gates open between waves: set waves, or remove gates"))
+	}
+	return append(faults, validateWaveList(ud, r.Waves, path.Child("waves"))...)
+}
+
+// validateWaveList validates the waves of a plan. A subset or a cluster that two waves name would silently belong to the first one.
+func validateWaveList(ud *appsv1beta1.UnitedDeployment, waves []pods.RolloutWave, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	named, subsets, clusters := map[string]bool{}, map[string]string{}, map[string]string{}
+	exists := func(name string) bool {
+		return slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1beta1.Subset) bool { return s.Name == name })
+	}
+	for i, w := range waves {
+		at := path.Index(i)
+		faults = append(faults, validateWaveName(w.Name, named, at.Child("name"))...)
+		if len(w.Subsets) == 0 && len(w.Clusters) == 0 && w.ClusterSelector == nil {
+			faults = append(faults, field.Required(at, "a wave must select clusters: set subsets, clusters or clusterSelector"))
+		}
+		for j, name := range w.Subsets {
+			switch earlier, again := subsets[name]; {
+			case !exists(name):
+				faults = append(faults, field.NotFound(at.Child("subsets").Index(j), name))
+			case again:
+				faults = append(faults, inTwoWaves(at.Child("subsets").Index(j), name, earlier))
+			}
+			subsets[name] = w.Name
+		}
+		for j, name := range w.Clusters {
+			if earlier, again := clusters[name]; again {
+				faults = append(faults, inTwoWaves(at.Child("clusters").Index(j), name, earlier))
+			}
+			clusters[name] = w.Name
+		}
+		if _, err := metav1.LabelSelectorAsSelector(w.ClusterSelector); err != nil {
+			faults = append(faults, field.Invalid(at.Child("clusterSelector"), metav1.FormatLabelSelector(w.ClusterSelector), err.Error()))
+		}
+		if w.Pods != nil {
+			faults = append(faults, atLeastOne(*w.Pods, at.Child("pods"), "leave it out to update all pods of the wave")...)
+			if ud.Spec.Template.DeploymentTemplate != nil {
+				faults = append(faults, field.Invalid(at.Child("pods"), *w.Pods, Unpartitioned(&ud.Spec.Template)))
+			}
+		}
+		if n := w.MaxConcurrentClusters; n != nil {
+			faults = append(faults, atLeastOne(*n, at.Child("maxConcurrentClusters"), "leave it out to have no limit")...)
+		}
+		faults = append(faults, validateGates(w.Gates, at.Child("gates"))...)
+	}
+	return faults
+}
+
+func validateWaveName(name string, named map[string]bool, at *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	for _, why := range validation.IsDNS1123Label(name) {
+		faults = append(faults, field.Invalid(at, name, why))
+	}
+	switch {
+	case name == pods.RestWave:
+		faults = append(faults, field.Invalid(at, name, "this is the name of the last wave, which has all clusters that match no other wave: use another name"))
+	case named[name]:
+		faults = append(faults, field.Duplicate(at, name))
+	}
+	named[name] = true
+	return faults
+}
+
+func inTwoWaves(at *field.Path, name, wave string) *field.Error {
+	return field.Invalid(at, name, "belongs to wave "+wave+" already: remove it from one of the waves")
+}
+
+func atLeastOne(n int32, at *field.Path, instead string) field.ErrorList {
+	if n >= 1 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, n, "must be at least 1: "+instead)}
+}
+
+func validateGates(gates []pods.RolloutGate, path *field.Path) field.ErrorList {
+	const month = 30 * 24 * 60 * 60
+	var faults field.ErrorList
+	seen := map[pods.RolloutGateType]bool{}
+	for i, g := range gates {
+		at := path.Index(i)
+		switch {
+		case seen[g.Type]:
+			faults = append(faults, field.Duplicate(at.Child("type"), g.Type))
+		case g.Type == pods.SoakGate && g.Seconds == nil:
+			faults = append(faults, field.Required(at.Child("seconds"), "how long must the clusters be healthy?"))
+		case g.Type == pods.SoakGate && (*g.Seconds < 1 || *g.Seconds > month):
+			faults = append(faults, field.Invalid(at.Child("seconds"), *g.Seconds, fmt.Sprintf("must be at least 1 and at most %d (30 days)", month)))
+		case g.Type == pods.ApprovalGate && g.Seconds != nil:
+			faults = append(faults, field.Forbidden(at.Child("seconds"), "an approval takes as long as it takes: remove it, or use a gate of type Soak"))
+		case g.Type != pods.SoakGate && g.Type != pods.ApprovalGate:
+			faults = append(faults, field.NotSupported(at.Child("type"), g.Type, []pods.RolloutGateType{pods.ApprovalGate, pods.SoakGate}))
+		}
+		seen[g.Type] = true
 	}
 	return faults
 }

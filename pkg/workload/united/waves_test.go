@@ -65,6 +65,65 @@ func TestWavesAreValidated(t *testing.T) {
 		"a plan for another type": {func(ud *appsv1beta1.UnitedDeployment) {
 			ud.Spec.UpdateStrategy.Type = appsv1beta1.ManualUpdateStrategyType
 		}, "spec.updateStrategy.rollout: Forbidden: configures the type Waves"},
+		"waves": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, pods.RolloutWave{
+				Name: "canary", Subsets: []string{"all"}, Clusters: []string{"east"}, Pods: new(int32(5)), MaxConcurrentClusters: new(int32(1)),
+				Gates: []pods.RolloutGate{{Type: pods.SoakGate, Seconds: new(int32(60))}, {Type: pods.ApprovalGate}},
+			}, pods.RolloutWave{Name: "eu", ClusterSelector: &metav1.LabelSelector{}})
+			ud.Spec.UpdateStrategy.Rollout.Gates = []pods.RolloutGate{{Type: pods.SoakGate, Seconds: new(int32(2592000))}}
+		}, ""},
+		"two waves with one name": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, wave("a"), pods.RolloutWave{Name: "a", Clusters: []string{"other"}})
+		}, `spec.updateStrategy.rollout.waves[1].name: Duplicate value: "a"`},
+		"a wave named rest": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, wave("rest"))
+		}, `spec.updateStrategy.rollout.waves[0].name: Invalid value: "rest": this is the name of the last wave`},
+		"a wave with a bad name": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, wave("A wave"))
+		}, `spec.updateStrategy.rollout.waves[0].name: Invalid value: "A wave"`},
+		"a wave that selects nothing": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, pods.RolloutWave{Name: "a"})
+		}, "spec.updateStrategy.rollout.waves[0]: Required value: a wave must select clusters"},
+		"a subset that doesn't exist": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, pods.RolloutWave{Name: "a", Subsets: []string{"al"}})
+		}, `spec.updateStrategy.rollout.waves[0].subsets[0]: Not found: "al"`},
+		"a subset in two waves": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, pods.RolloutWave{Name: "a", Subsets: []string{"all"}}, pods.RolloutWave{Name: "b", Subsets: []string{"all"}})
+		}, `spec.updateStrategy.rollout.waves[1].subsets[0]: Invalid value: "all": belongs to wave a already`},
+		"a cluster in two waves": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, wave("a"), wave("b"))
+		}, `spec.updateStrategy.rollout.waves[1].clusters[0]: Invalid value: "east": belongs to wave a already`},
+		"a bad selector": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, pods.RolloutWave{Name: "a", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": ""}}})
+		}, "spec.updateStrategy.rollout.waves[0].clusterSelector: Invalid value"},
+		"no pods": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, pods.RolloutWave{Name: "a", Clusters: []string{"east"}, Pods: new(int32(0))})
+		}, "spec.updateStrategy.rollout.waves[0].pods: Invalid value: 0: must be at least 1: leave it out"},
+		"pods of a Deployment": {func(ud *appsv1beta1.UnitedDeployment) {
+			ud.Spec.Template = appsv1beta1.SubsetTemplate{DeploymentTemplate: &appsv1beta1.DeploymentTemplateSpec{}}
+			setWaves(ud, pods.RolloutWave{Name: "a", Clusters: []string{"east"}, Pods: new(int32(2))})
+		}, "spec.updateStrategy.rollout.waves[0].pods: Invalid value: 2: "},
+		"no clusters at a time": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, pods.RolloutWave{Name: "a", Clusters: []string{"east"}, MaxConcurrentClusters: new(int32(-1))})
+		}, "spec.updateStrategy.rollout.waves[0].maxConcurrentClusters: Invalid value: -1: must be at least 1"},
+		"a gate that doesn't say how long": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, wave("a", pods.RolloutGate{Type: pods.SoakGate}))
+		}, "spec.updateStrategy.rollout.waves[0].gates[0].seconds: Required value"},
+		"a gate that takes too long": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, wave("a", pods.RolloutGate{Type: pods.SoakGate, Seconds: new(int32(2592001))}))
+		}, "spec.updateStrategy.rollout.waves[0].gates[0].seconds: Invalid value: 2592001: must be at least 1 and at most 2592000"},
+		"an approval with a time": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, wave("a", pods.RolloutGate{Type: pods.ApprovalGate, Seconds: new(int32(60))}))
+		}, "spec.updateStrategy.rollout.waves[0].gates[0].seconds: Forbidden: an approval takes as long as it takes"},
+		"an unknown gate": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, wave("a", pods.RolloutGate{Type: "Prayer"}))
+		}, `spec.updateStrategy.rollout.waves[0].gates[0].type: Unsupported value: "Prayer": supported values: "Approval", "Soak"`},
+		"a gate twice": {func(ud *appsv1beta1.UnitedDeployment) {
+			setWaves(ud, wave("a", pods.RolloutGate{Type: pods.ApprovalGate}, pods.RolloutGate{Type: pods.ApprovalGate}))
+		}, `spec.updateStrategy.rollout.waves[0].gates[1].type: Duplicate value: "Approval"`},
+		"gates without waves": {func(ud *appsv1beta1.UnitedDeployment) {
+			ud.Spec.UpdateStrategy.Rollout.Gates = []pods.RolloutGate{{Type: pods.ApprovalGate}}
+		}, "spec.updateStrategy.rollout.gates: Forbidden: gates open between waves: set waves, or remove gates"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,6 +146,14 @@ func TestWithWavesTheKindOfWorkloadStays(t *testing.T) {
 	require.ErrorContains(t, validateFixed(old, ud).ToAggregate(), "spec.template.deploymentTemplate: Forbidden: with the type Waves the kind of workload")
 	ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{}
 	require.NoError(t, validateFixed(old, ud).ToAggregate())
+}
+
+func wave(name string, gates ...pods.RolloutGate) pods.RolloutWave {
+	return pods.RolloutWave{Name: name, Clusters: []string{"east"}, Gates: gates}
+}
+
+func setWaves(ud *appsv1beta1.UnitedDeployment, waves ...pods.RolloutWave) {
+	ud.Spec.UpdateStrategy.Rollout.Waves = waves
 }
 
 func wavesObject() *appsv1beta1.UnitedDeployment {
