@@ -13,7 +13,7 @@ import (
 func kubectlServes(command string, kind schema.GroupKind) bool {
 	var kinds []string
 	switch command {
-	case "scaledown":
+	case "scaledown", "rollout approve":
 	case "rollout status", "rollout history", "rollout undo", "rollout restart":
 		kinds = []string{"Deployment.apps", "StatefulSet.apps", "DaemonSet.apps"}
 	case "rollout pause", "rollout resume":
@@ -40,6 +40,8 @@ func suggestionFor(command, name string, object *unstructured.Unstructured) stri
 			return "it has no replicas"
 		}
 		return "use kubectl scale to make it smaller"
+	case "rollout approve":
+		return "only rollouts of UnitedDeployments wait for approvals"
 	case "rollout status":
 		return "kubectl get " + name + " --watch shows its status"
 	case "rollout history":

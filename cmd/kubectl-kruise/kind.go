@@ -47,6 +47,9 @@ type facts struct {
 	failed, message string
 	// parts are the parts of the rollout in the clusters of a hub. There are none for a rollout in one cluster.
 	parts []part
+	// waves are the waves of such a rollout, if it has any. budget is then the line about how many pods are and may be unavailable.
+	waves  []wave
+	budget string
 }
 
 const progressing = appsv1beta1.WorkloadConditionType(appsv1beta1.CloneSetProgressing)

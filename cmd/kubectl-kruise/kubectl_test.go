@@ -101,6 +101,8 @@ func TestVerbsOfOpenKruiseThatAreNotHere(t *testing.T) {
 		"create ContainerRecreateRequest demo --pod demo-a":      "create ContainerRecreateRequest is not supported: write a manifest",
 		"scaledown ud/demo --pods demo-a":                        "for a UnitedDeployment, lower the replicas of a subset",
 		"rollout approve rollout/demo":                           `"currentStepState":"StepReady"}}}', or with blueGreenStatus instead of canaryStatus if its strategy is blueGreen`,
+		"rollout approve rollouts.rollouts.kruise.io demo -n a":  "Rollouts of rollouts.kruise.io are served by another project",
+		"rollout approve deployment/demo":                        "not deployments/demo: only rollouts of UnitedDeployments wait for approvals",
 		"generate-docs":                                          "kubectl kruise generate-docs is not supported",
 		"alpha":                                                  "kubectl kruise alpha is not supported",
 		"top clone":                                              "kubectl kruise top is not supported: run kubectl top pods",

@@ -100,6 +100,7 @@ func TestHelp(t *testing.T) {
 	for _, args := range []string{
 		"", "cluster", "cluster accept", "cluster list", "cluster taint", "cluster token",
 		"rollout", "rollout status", "rollout history", "rollout undo", "rollout pause", "rollout resume", "rollout restart",
+		"rollout approve",
 		"set", "set image", "set env", "set resources", "set serviceaccount", "scale",
 		"scaledown", "explain", "expose", "migrate", "migrate check", "migrate values", "migrate copy",
 	} {
@@ -119,7 +120,7 @@ func TestUnknownCommandsFail(t *testing.T) {
 		"cluster drain east --force": `unknown command "drain" for "kubectl kruise cluster"; available commands: `,
 		"cluster -n shop drain":      `unknown command "drain" for "kubectl kruise cluster"; available commands: `,
 		"cluster --force":            "unknown flag: --force",
-		"rollout statuss":            `unknown command "statuss" for "kubectl kruise rollout": did you mean status; available commands: history, pause,`,
+		"rollout statuss":            `unknown command "statuss" for "kubectl kruise rollout": did you mean status; available commands: approve, history, pause,`,
 		"set imag clone/demo a=b":    `unknown command "imag" for "kubectl kruise set": did you mean image; available commands: env,`,
 		"completion powershel":       `unknown command "powershel" for "kubectl kruise completion": did you mean powershell; available commands: bash,`,
 		"migrate chek":               "name the kind to migrate to: CloneSet; to check the cluster, run kubectl kruise migrate check",

@@ -10,18 +10,16 @@ import (
 func rolloutCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
-		Short: "Follow, pause, undo and restart rollouts",
+		Short: "Follow, pause, approve, undo and restart rollouts",
 		Long: "Follow, pause, undo and restart rollouts of CloneSets and UnitedDeployments, and of StatefulSets and DaemonSets in\n" +
-			"apps.kruise.io. UnitedDeployments may be in a member or, with subsets that name clusters, on a hub.\n\n" +
+			"apps.kruise.io. UnitedDeployments may be in a member or, with subsets that name clusters, on a hub, where their waves\n" +
+			"may wait for an approval.\n\n" +
 			"Name a workload as TYPE/NAME or TYPE NAME. The type is cloneset or clone, ud, asts, ads or daemon, or a name with\n" +
 			"group and version, as in statefulset.apps.kruise.io or cloneset.v1alpha1.apps.kruise.io. For workloads of\n" +
 			"Kubernetes itself, use kubectl rollout.",
 	}
 	cmd.AddCommand(statusCommand(open), historyCommand(open), undoCommand(open), pauseCommand(open), resumeCommand(open),
-		restartCommand(open), removedCommand("approve", "Rollouts of rollouts.kruise.io are served by another project. If its "+
-			"controller runs, approve a waiting Rollout with kubectl patch rollouts.rollouts.kruise.io NAME --subresource status "+
-			`--type merge -p '{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}', or with blueGreenStatus instead of `+
-			"canaryStatus if its strategy is blueGreen"))
+		approveCommand(open), restartCommand(open))
 	return cmd
 }
 

@@ -24,15 +24,25 @@ type rolloutState struct {
 	// waits is what the rollout waits for, or "" when it is done.
 	waits string
 	done  bool
+	// waves are the waves of a rollout over clusters, and budget is the line that follows them. Both are empty for other rollouts.
+	waves  []wave
+	budget string
 	// details are lines about parts of the rollout.
-	details []string
+	details []detail
+}
+
+// detail is a line about one thing that the rollout consists of.
+type detail struct {
+	about, text string
+	// quiet is true if the line is of interest only to a reader who has seen another one about the same thing.
+	quiet bool
 }
 
 // rolloutStateOf returns the progress of a rollout, or why it can't complete. goal is how many pods have to be updated.
 func rolloutStateOf(set workload, f facts, goal int32) (rolloutState, error) {
 	out := rolloutState{
 		noun: set.kind().noun, name: set.GetName(), want: f.want, goal: goal, total: f.total, ready: f.ready, available: f.available,
-		updated: f.updated, complete: f.complete, details: listParts(f.parts),
+		updated: f.updated, complete: f.complete, details: listParts(f.parts, len(f.waves) > 0),
 	}
 	switch {
 	case f.fault != nil:
@@ -44,6 +54,7 @@ func rolloutStateOf(set workload, f facts, goal int32) (rolloutState, error) {
 		out.waits = "the controller has not seen the change yet"
 		return out, nil
 	}
+	out.waves, out.budget = f.waves, f.budget // Earlier they would be about the previous rollout.
 	out.waits = out.missing()
 	if out.done = out.waits == ""; out.done {
 		return out, nil

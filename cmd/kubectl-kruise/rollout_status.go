@@ -31,6 +31,8 @@ type statusFlags struct {
 	watch    bool
 	timeout  time.Duration
 	revision int64
+	// why prints the sum behind the budget of a rollout over clusters.
+	why bool
 }
 
 func statusCommand(open func() (conn, error)) *cobra.Command {
@@ -42,18 +44,28 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 			"template, the number of pods is as desired, and all are ready and available.\n\n" +
 			"On a terminal, it draws a bar: \"=\" is a pod that is updated and available, \"-\" one that is updated, \".\" one\n" +
 			"that is still to be updated; the pods after \"|\" are kept by the partition. Elsewhere, it writes a line for each change.\n" +
-			"For a UnitedDeployment over several clusters, each cluster has a line too: on a terminal once, at the end.\n\n" +
+			"For a UnitedDeployment over several clusters, each cluster has a line too: on a terminal once, at the end. If its\n" +
+			"rollout has waves, these have a line each, with a bar of their own in which \"=\" is a pod that is updated and available,\n" +
+			"and clusters that wait for their turn or are complete have none.\n\n" +
+			"With --why, it looks once, and lists for each cluster what it was granted and has reported, and how many of its pods\n" +
+			"are and may be unavailable. Their sum is what the hub compares with rollout.maxUnavailable. This needs the right to\n" +
+			"list memberworks.fleet.kruise.io in all namespaces.\n\n" +
 			"It fails, and says why, when the rollout exceeds its deadline or can't continue with the current spec, when the\n" +
 			"workload is deleted, and when --timeout expires.",
 		Example: "  kubectl kruise rollout status cloneset/demo\n" +
 			"  kubectl kruise rollout status cloneset/demo --timeout 5m\n" +
-			"  kubectl kruise rollout status cloneset/demo --watch=false",
+			"  kubectl kruise rollout status cloneset/demo --watch=false\n" +
+			"  kubectl kruise rollout status ud/demo --why",
 	}
 	f.flags(cmd)
 	cmd.Flags().BoolVarP(&f.watch, "watch", "w", true, "follow until the rollout is complete; false checks once")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to follow, as in 5m; 0 means no limit")
 	cmd.Flags().Int64Var(&f.revision, "revision", 0, "fail if the rollout is to another revision; 0 accepts any")
+	cmd.Flags().BoolVar(&f.why, "why", false, "list what uses up the budget of a UnitedDeployment with updateStrategy.type Waves")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.why && f.watch && cmd.Flags().Changed("watch") {
+			return errors.New("--why looks once: omit --watch")
+		}
 		if f.revision < 0 {
 			return fmt.Errorf("--revision=%d: revisions are counted from 1; 0 accepts any", f.revision)
 		}
@@ -62,7 +74,11 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 			return err
 		}
 		return f.forEach(c, cmd.CommandPath(), args, func(set workload) error {
-			return f.follow(cmd.Context(), c.client, set, newProgressPrinter(cmd.OutOrStdout()))
+			printer := newProgressPrinter(cmd.OutOrStdout())
+			if f.why {
+				return f.explain(cmd.Context(), c.client, set, cmd.OutOrStdout(), printer)
+			}
+			return f.follow(cmd.Context(), c.client, set, printer)
 		})
 	}
 	return cmd
@@ -89,10 +105,13 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set worklo
 		if err := f.checkRevision(ctx, c, now, facts); err != nil {
 			return false, err
 		}
+		if f.why {
+			last.details = nil // The table that follows has them.
+		}
 		return last.done, t.print(last)
 	}
 	done, err := look(ctx, set)
-	for f.watch && err == nil && !done {
+	for f.watch && !f.why && err == nil && !done {
 		done, err = watching(ctx, c, set, look)
 		if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
 			// The watch's resourceVersion is too old for the apiserver.
@@ -172,8 +191,8 @@ type progressPrinter interface {
 }
 
 func newProgressPrinter(out io.Writer) progressPrinter {
-	if width := terminalWidth(out); width > 0 {
-		return &bar{out: out, width: width}
+	if width, height := terminalSize(out); width > 0 {
+		return &bar{out: out, width: width, height: height}
 	}
 	return &lines{out: out}
 }

@@ -15,7 +15,7 @@ func TestABarIsForTerminals(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, terminal.Close()) }()
 	require.NoError(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 100}))
-	require.Equal(t, &bar{out: terminal, width: 100}, newProgressPrinter(terminal))
+	require.Equal(t, &bar{out: terminal, width: 100, height: 24}, newProgressPrinter(terminal))
 
 	file, err := os.Create(t.TempDir() + "/out")
 	require.NoError(t, err)

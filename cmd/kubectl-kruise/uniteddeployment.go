@@ -147,12 +147,20 @@ func (f *facts) readWaves(w workload, ud *appsv1beta1.UnitedDeployment) {
 			f.keep(w, r.Partition.String(), min(kept, int(f.want)), err)
 		}
 	}
-	if s := ud.Status.Rollout; s != nil {
-		f.message = fmt.Sprintf("budget: %d of %d spent", s.Budget.Spent, s.Budget.Max)
-		if s.Message != "" {
-			f.message = s.Message + "; " + f.message
-		}
+	s := ud.Status.Rollout
+	if s == nil {
+		return
 	}
+	f.message = cmp.Or(s.Message, f.message)
+	budget := fmt.Sprintf("budget: %d of %d pods unavailable, at most %d", s.Budget.Spent, s.Budget.Max, s.Budget.Bound)
+	if len(s.Waves) > 0 {
+		f.waves, f.budget = wavesOf(ud.Spec.UpdateStrategy.Rollout, s), budget
+		return
+	}
+	if f.message != "" {
+		budget = "; " + budget
+	}
+	f.message += budget
 }
 
 // readConditions reads what the other kinds report in other conditions.
@@ -328,20 +336,22 @@ func sameSubsetTemplate(ctx context.Context, w workload, template map[string]any
 	return apiequality.Semantic.DeepEqual(&ud.Spec.Template, then)
 }
 
-// listParts returns a line for each part.
-func listParts(parts []part) []string {
-	out := make([]string, len(parts))
+// listParts returns a line for each part. In a rollout with waves, parts that wait for their turn or are complete are quiet.
+func listParts(parts []part, waves bool) []detail {
+	out := make([]detail, len(parts))
 	for i, p := range parts {
-		out[i] = fmt.Sprintf("  %s in cluster %s: %d/%d updated, %d available", p.name, p.cluster, p.updated, p.want, p.available)
+		text := fmt.Sprintf("  %s in cluster %s: %d/%d updated, %d available", p.name, p.cluster, p.updated, p.want, p.available)
 		if p.kept > 0 {
-			out[i] += fmt.Sprintf(", partition keeps %d", p.kept)
+			text += fmt.Sprintf(", partition keeps %d", p.kept)
 		}
 		if p.stale {
-			out[i] += ", stale"
+			text += ", stale"
 		}
 		if p.reason != "" {
-			out[i] += ", " + p.reason
+			text += ", " + p.reason
 		}
+		healthy := !p.stale && p.reason == "" && p.available >= p.want
+		out[i] = detail{about: p.cluster + "/" + p.name, text: text, quiet: waves && healthy && (p.updated == 0 || p.updated >= p.want)}
 	}
 	return out
 }

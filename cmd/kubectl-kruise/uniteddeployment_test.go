@@ -209,7 +209,7 @@ func TestStatusOfUnitedDeployments(t *testing.T) {
 		{"a paused rollout over clusters names the way out", overHub(updated(3), pausedWaves), "paused, until kubectl kruise rollout resume ud/demo", ""},
 		{
 			"the budget of a rollout over clusters is reported", overHub(halfway),
-			"3 of 5 new pods have been updated; us-1 doesn't answer, so all of its pods count as unavailable; budget: 2 of 2 spent...\n" +
+			"3 of 5 new pods have been updated; us-1 doesn't answer, so all of its pods count as unavailable; budget: 2 of 2 pods unavailable, at most 2...\n" +
 				"  eu-eu-1 in cluster eu-1: 2/2 updated, 2 available\n" +
 				"  eu-eu-2 in cluster eu-2: 1/2 updated, 1 available\n" +
 				"  us in cluster us-1: 0/1 updated, 1 available, stale, ClusterUnreachable\n", "",

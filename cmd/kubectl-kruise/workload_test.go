@@ -33,6 +33,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/control/revision"
 )
 
@@ -128,6 +129,7 @@ func clusterBuilder(t *testing.T, objects ...client.Object) *ctrlfake.ClientBuil
 	require.NoError(t, apiextensionsv1.AddToScheme(s))
 	require.NoError(t, appsv1beta1.AddToScheme(s))
 	require.NoError(t, appsv1alpha1.AddToScheme(s))
+	require.NoError(t, fleetv1alpha1.AddToScheme(s))
 	b := ctrlfake.NewClientBuilder().WithScheme(s).WithStatusSubresource()
 	for _, o := range []client.Object{&appsv1.Deployment{}, &appsv1.DaemonSet{}, &coordinationv1.Lease{}, &corev1.ConfigMap{}} {
 		b.WithIndex(o, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
