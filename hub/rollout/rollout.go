@@ -191,7 +191,7 @@ func newNext(l Limits, parts []Part) *next {
 
 // exposed returns what a part may do according to its last grants and report.
 func exposed(p Part, skipStale bool) exposure {
-	e := exposure{missing: max(p.Replicas-p.Available, 0), allowed: max(p.Sent-p.Grant.Partition, 0), unavailable: p.Sent}
+	e := exposure{missing: max(p.Replicas-p.available(), 0), allowed: max(p.Sent-p.Grant.Partition, 0), unavailable: p.Sent}
 	switch {
 	case p.Dark && skipStale:
 		e.missing = 0
@@ -226,6 +226,15 @@ func exposed(p Part, skipStale bool) exposure {
 	}
 	e.unavailable = max(e.unavailable, e.inFlight)
 	return e
+}
+
+// available returns how many pods are available. A member may report more than it has.
+func (p Part) available() int {
+	most := p.Pods
+	if p.Current {
+		most -= max(p.Updated-p.UpdatedAvailable, 0)
+	}
+	return max(min(p.Available, most), 0)
 }
 
 // begins returns how many pods a part that has acknowledged its grant may begin to update if that many are allowed at the revision. Pods that

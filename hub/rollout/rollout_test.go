@@ -414,6 +414,14 @@ func draw(t *rapid.T) (rollout.Limits, []rollout.Part) {
 }
 
 // One step of any rollout keeps to its limits, whatever was stored and reported before.
+func TestPodsThatAMemberDoesNotHaveAreMissing(t *testing.T) {
+	t.Parallel()
+	few := with(settled("a", 6), func(p *rollout.Part) { p.Pods = 4 })
+	require.Equal(t, 2, rollout.Next(rollout.Limits{Desired: 6, MaxUnavailable: 1}, []rollout.Part{few}).Spent)
+	updated := with(updating("a", 6, 0, 2, 6), func(p *rollout.Part) { p.UpdatedAvailable = 5 })
+	require.Equal(t, 1, rollout.Next(rollout.Limits{Desired: 6, MaxUnavailable: 1}, []rollout.Part{updated}).Spent)
+}
+
 func TestNextProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
