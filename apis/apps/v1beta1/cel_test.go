@@ -416,6 +416,7 @@ func waveCases() []celCase {
 		noClusters = "Waves need clusters: give each subset cluster or clusterSelector, or use Manual"
 		noBudget   = "maxUnavailable must be at least 1, or no pod can be updated: use paused to stop the rollout"
 		noWaves    = "rollout configures the type Waves: set type to Waves, or remove rollout"
+		noSeconds  = "seconds is required for a gate of type Soak, and can't be used with another type"
 	)
 	return []celCase{
 		{name: "Waves over clusters are accepted.", base: unitedDeployment, change: strategy(`{type: Waves}`)},
@@ -458,6 +459,27 @@ func waveCases() []celCase {
 			want: "spec.updateStrategy.rollout.partition",
 		},
 		{name: "An unknown policy for stale clusters is refused.", base: unitedDeployment, change: rollout(`staleClusters: Wait`), want: "Unsupported value"},
+		{
+			name: "Waves with all their fields are accepted.", base: unitedDeployment,
+			change: rollout(`waves: [{name: a, subsets: [a], clusters: [east], clusterSelector: {}, pods: 1, maxConcurrentClusters: 1, ` +
+				`gates: [{type: Soak, seconds: 60}, {type: Approval}]}], gates: [{type: Soak, seconds: 1}]`),
+		},
+		{
+			name: "A wave that selects nothing is refused.", base: unitedDeployment, change: rollout(`waves: [{name: a}]`),
+			want: "a wave must select clusters: set subsets, clusters or clusterSelector",
+		},
+		{
+			name: "A wave named rest is refused.", base: unitedDeployment, change: rollout(`waves: [{name: rest, clusters: [east]}]`),
+			want: "rest is the name of the last wave, which has all clusters that match no other wave",
+		},
+		{
+			name: "Two waves with one name are refused.", base: unitedDeployment,
+			change: rollout(`waves: [{name: a, clusters: [b]}, {name: a, clusters: [c]}]`), want: "Duplicate value",
+		},
+		{name: "A wave of 0 pods is refused.", base: unitedDeployment, change: rollout(`waves: [{name: a, clusters: [b], pods: 0}]`), want: "pods"},
+		{name: "A Soak without seconds is refused.", base: unitedDeployment, change: rollout(`gates: [{type: Soak}]`), want: noSeconds},
+		{name: "An Approval with seconds is refused.", base: unitedDeployment, change: rollout(`gates: [{type: Approval, seconds: 1}]`), want: noSeconds},
+		{name: "An unknown gate is refused.", base: unitedDeployment, change: rollout(`gates: [{type: Metric}]`), want: "Unsupported value"},
 	}
 }
 
