@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/hub/rollout"
 )
 
 // wave is the progress of one wave of a rollout over clusters.
@@ -64,19 +65,10 @@ func specOf(plan *pods.RolloutPlan, name string) pods.RolloutWave {
 	return pods.RolloutWave{Name: name}
 }
 
-// soakOf returns for how many seconds a wave must be healthy. Of several gates, the longest one counts.
+// soakOf returns for how many seconds a wave must be healthy.
 func soakOf(plan *pods.RolloutPlan, w pods.RolloutWave) int32 {
-	gates := w.Gates
-	if plan != nil {
-		gates = slices.Concat(gates, plan.Gates)
-	}
-	var out int32
-	for _, g := range gates {
-		if g.Type == pods.SoakGate {
-			out = max(out, ptr.Deref(g.Seconds, 0))
-		}
-	}
-	return out
+	soak, _ := rollout.Gates(w.Gates, ptr.Deref(plan, pods.RolloutPlan{}).Gates)
+	return int32(soak.Seconds())
 }
 
 const (

@@ -115,7 +115,7 @@ func table() []mutant {
 		{"I44", plan, `case how == fleetv1alpha1.AdoptIfEqual && len(o.differs) > 0:`, `case false:`, []string{agentPlan}},
 		{"I44", "member/agent/field.go", `if name == keys.FleetRowUID { // This annotation is always ours.`, `if name == "" {`, []string{"member/agent.TestI44FieldsThatOthersOwnAreLeftToThem"}},
 		{"I45", ledger, `if n.room(p) >= n.replicas[p.Cluster] {`, `if n.replicas[p.Cluster] >= 0 {`, []string{"hub/uniteddeployment.TestClustersThatJoinDuringARollout"}},
-		{"I46", waves, `return w.progress.Open > open`, `return w.progress.Open < open`, []string{"hub/uniteddeployment.TestTheStatusNamesAWaveBeforeItsRowsAreWritten"}},
+		{"I46", waves, `return w.ordered && w.progress.Open > w.open`, `return w.ordered && w.progress.Open < w.open`, []string{"hub/uniteddeployment.TestTheStatusNamesAWaveBeforeItsRowsAreWritten"}},
 		{"I46", waves, `return time.Duration(status.SoakedSeconds) * time.Second`, `return time.Duration(status.SoakedSeconds) * time.Hour`, []string{"hub/uniteddeployment.TestAWaveSoaks"}},
 		{"I46", waves, `soaked: progress.Soaked, running:`, `soaked: r.o.soaked, running:`, []string{"hub/uniteddeployment.TestAWaveThatIsNotHealthySoaksAnew"}},
 		{"I47", ledger, `most = min(most, max(e.total()-removed, e.missing))`, `most = min(most, max(e.total(), e.missing))`, []string{rollouts}},

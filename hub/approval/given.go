@@ -1,12 +1,11 @@
 package approval
 
 import (
-	"slices"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/hub/rollout"
 )
 
 // Given reports whether a wave of a revision is approved. target is the UID of the object that is rolled out: approvals of an earlier object
@@ -21,8 +20,8 @@ func Given(approvals []fleetv1alpha1.RolloutApproval, target types.UID, revision
 	return false
 }
 
-// Obsolete returns the approvals that never count again: those of another UID than that of the target, and those of revisions that the target
-// no longer has. approvals are those with its name. If the target is gone, all are obsolete, and target is "".
+// Obsolete returns the approvals that never count again, because they are for an object with another UID, or for a revision that the target no
+// longer has. target is the UID of the target, or "" if it is gone: then all are obsolete. All approvals must have the name of the target.
 func Obsolete(approvals []fleetv1alpha1.RolloutApproval, target types.UID, has func(revision string) bool) []*fleetv1alpha1.RolloutApproval {
 	var out []*fleetv1alpha1.RolloutApproval
 	for i := range approvals {
@@ -36,11 +35,10 @@ func Obsolete(approvals []fleetv1alpha1.RolloutApproval, target types.UID, has f
 
 // waits returns the waves of a plan whose gates include one of type Approval.
 func waits(plan *pods.RolloutPlan) []string {
-	approval := func(g pods.RolloutGate) bool { return g.Type == pods.ApprovalGate }
-	all := slices.ContainsFunc(plan.Gates, approval)
 	var out []string
 	for i := range plan.Waves {
-		if w := &plan.Waves[i]; all || slices.ContainsFunc(w.Gates, approval) {
+		w := &plan.Waves[i]
+		if _, approval := rollout.Gates(w.Gates, plan.Gates); approval {
 			out = append(out, w.Name)
 		}
 	}

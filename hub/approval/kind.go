@@ -10,7 +10,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/manager/setup"
 )
 
-// Registration registers RolloutApproval with a hub's manager. It has no controller: that of the target reads approvals.
+// Registration registers RolloutApproval with a hub's manager. It has no controller: the controllers of targets read approvals.
 func Registration() setup.Kind {
 	return setup.Kind{
 		Name: "rolloutapproval", CRD: "rolloutapprovals.fleet.kruise.io",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,22 +25,15 @@ func Index(ctx context.Context, i client.FieldIndexer) error {
 
 func targetOf(t fleetv1alpha1.RolloutTarget) string { return string(t.Kind) + "/" + t.Name }
 
-// List returns the approvals of an object, and of earlier objects with its name. They point into the cache and must not be changed. live means
-// that the reader is the apiserver, which has no index.
+// List returns the approvals of an object, and of earlier objects with its name. They point into the cache and must not be changed.
 func List(
-	ctx context.Context, r client.Reader, kind fleetv1alpha1.RolloutTargetKind, key client.ObjectKey, live bool,
+	ctx context.Context, cache client.Reader, kind fleetv1alpha1.RolloutTargetKind, key client.ObjectKey,
 ) ([]fleetv1alpha1.RolloutApproval, error) {
 	target := targetOf(fleetv1alpha1.RolloutTarget{Kind: kind, Name: key.Name})
-	options := []client.ListOption{client.InNamespace(key.Namespace)}
-	if !live {
-		options = append(options, client.MatchingFields{byTarget: target}, client.UnsafeDisableDeepCopy)
-	}
 	list := &fleetv1alpha1.RolloutApprovalList{}
-	if err := r.List(ctx, list, options...); err != nil {
+	err := cache.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{byTarget: target}, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return nil, fmt.Errorf("list approvals of %s: %w", key, err)
-	}
-	if live {
-		list.Items = slices.DeleteFunc(list.Items, func(a fleetv1alpha1.RolloutApproval) bool { return targetOf(a.Spec.Target) != target })
 	}
 	return list.Items, nil
 }

@@ -16,6 +16,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/control/ownership"
 	"github.com/flotilla-io/flotilla/pkg/workload/united"
 )
 
@@ -50,9 +51,8 @@ func (w *Webhook) Default(ctx context.Context, a *fleetv1alpha1.RolloutApproval)
 	if ud == nil || err != nil {
 		return err // The validation refuses an approval without a target.
 	}
-	owner := metav1.NewControllerRef(ud, appsv1beta1.GroupVersion.WithKind(string(fleetv1alpha1.RolloutUnitedDeployment)))
-	owner.BlockOwnerDeletion = nil // Setting it needs a permission.
-	a.Spec.Target.UID, a.OwnerReferences = string(ud.UID), []metav1.OwnerReference{*owner}
+	owner := ownership.ControllerRef(ud, appsv1beta1.GroupVersion.WithKind(string(fleetv1alpha1.RolloutUnitedDeployment)))
+	a.Spec.Target.UID, a.OwnerReferences = string(ud.UID), []metav1.OwnerReference{owner}
 	return nil
 }
 
@@ -65,7 +65,7 @@ func user(ctx context.Context) (string, error) {
 	return req.UserInfo.Username, nil
 }
 
-// target reads the target of an approval; nil if there is none.
+// target reads the target of an approval. It returns nil if the target does not exist.
 func (w *Webhook) target(ctx context.Context, a *fleetv1alpha1.RolloutApproval) (*appsv1beta1.UnitedDeployment, error) {
 	if a.Spec.Target.Kind != fleetv1alpha1.RolloutUnitedDeployment || a.Spec.Target.Name == "" {
 		return nil, nil // The schema refuses it.

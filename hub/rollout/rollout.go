@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -358,7 +359,7 @@ func (n *next) left(i int) int {
 
 // room returns how many further pods of a part may be at the new revision.
 func (n *next) room(p Part) int {
-	room := int(^uint(0) >> 2)
+	room := math.MaxInt / 2 // It is added to other numbers.
 	if n.limits.Partition > 0 {
 		room = max(n.limits.Desired-n.limits.Partition-n.updated, 0)
 	}

@@ -77,7 +77,7 @@ type report struct {
 	counts         []counts
 }
 
-// row is the row of a cluster. Without a generation there is none.
+// row is the row of a cluster. With a generation of 0 the cluster has no row.
 type row struct {
 	generation, content int
 	orders              []order
@@ -100,7 +100,7 @@ type member struct {
 	down, up   []message
 	generation int // What it acts on.
 	content    int
-	former     int // The revision of pods that a partition keeps; -1 if there is none.
+	former     int // The revision of pods that a partition keeps, or -1 if the member had no other.
 	orders     []order
 	pods       [][]pod
 

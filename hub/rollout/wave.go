@@ -1,6 +1,13 @@
 package rollout
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
 
 // Wave is a group of clusters that are updated before the next group.
 type Wave struct {
@@ -10,6 +17,20 @@ type Wave struct {
 	Soak time.Duration
 	// Approval is true if somebody must approve before the next wave begins, and Approved if somebody has.
 	Approval, Approved bool
+}
+
+// Gates returns how long a wave soaks, and whether somebody must approve it. own are the wave's gates, and common the gates of all waves. Of two
+// times, the longer one counts.
+func Gates(own, common []pods.RolloutGate) (soak time.Duration, approval bool) {
+	for _, gate := range slices.Concat(own, common) {
+		switch gate.Type {
+		case pods.SoakGate:
+			soak = max(soak, time.Duration(ptr.Deref(gate.Seconds, 0))*time.Second)
+		case pods.ApprovalGate:
+			approval = true
+		}
+	}
+	return soak, approval
 }
 
 // Phase is what a wave does.

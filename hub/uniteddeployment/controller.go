@@ -60,7 +60,7 @@ func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1be
 			if err := (history{c}).write(ctx, o, p); err != nil {
 				return err
 			}
-			if p.rollout != nil && p.rollout.waves.begins(p.rollout) {
+			if p.rollout != nil && p.rollout.waves.begins() {
 				return placement.ErrPlanAgain
 			}
 			return nil
@@ -87,7 +87,7 @@ func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1be
 
 // withdrawApprovals deletes the approvals for an object that is gone, because a hub may have no garbage collector.
 func withdrawApprovals(ctx context.Context, c placement.Client, key client.ObjectKey) error {
-	list, err := approval.List(ctx, c, fleetv1alpha1.RolloutUnitedDeployment, key, false)
+	list, err := approval.List(ctx, c, fleetv1alpha1.RolloutUnitedDeployment, key)
 	if err != nil || len(list) == 0 {
 		return err //nolint:wrapcheck // It says what was read.
 	}

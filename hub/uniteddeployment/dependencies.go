@@ -63,11 +63,10 @@ func specOf(name string, clusters []string) fleetv1alpha1.PropagationSpec {
 }
 
 func propagationOf(ud *appsv1beta1.UnitedDeployment, clusters []string) *fleetv1alpha1.Propagation {
-	owner := metav1.NewControllerRef(ud, appsv1beta1.GroupVersion.WithKind(sourceKind))
-	owner.BlockOwnerDeletion = nil
+	owner := ownership.ControllerRef(ud, appsv1beta1.GroupVersion.WithKind(sourceKind))
 	return &fleetv1alpha1.Propagation{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: ud.Namespace, Name: ud.Name + dependenciesSuffix, OwnerReferences: []metav1.OwnerReference{*owner},
+			Namespace: ud.Namespace, Name: ud.Name + dependenciesSuffix, OwnerReferences: []metav1.OwnerReference{owner},
 		},
 		Spec: specOf(ud.Name, clusters),
 	}

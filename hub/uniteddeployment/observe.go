@@ -68,7 +68,7 @@ func observe(ctx context.Context, c placement.Client, key client.ObjectKey, opti
 		if err := o.readContents(ctx, c); err != nil {
 			return nil, err
 		}
-		if o.approvals, err = approval.List(ctx, c, fleetv1alpha1.RolloutUnitedDeployment, key, false); err != nil {
+		if o.approvals, err = approval.List(ctx, c, fleetv1alpha1.RolloutUnitedDeployment, key); err != nil {
 			return nil, err //nolint:wrapcheck // It says what was read.
 		}
 	}

@@ -200,7 +200,7 @@ func (r *rollingOut) plan(p *planned, moves allot.Limits, steps []allot.Step) {
 		part := &r.parts[i]
 		part.Replicas, part.Upper, part.Available = s.Replicas, s.Upper, min(part.Available, s.Lower)
 	}
-	r.waves.advance(r, &l)
+	r.waves.advance(&l, r.parts)
 	r.result = rollout.Next(l, r.parts)
 	for i, s := range r.result.Steps {
 		g := &p.parts[i].grant

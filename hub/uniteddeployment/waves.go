@@ -26,7 +26,10 @@ type waves struct {
 	// limits are their limits and gates, in the same order.
 	limits []rollout.Wave
 	// ordered is false if the clusters don't wait for each other, although there are waves.
-	ordered  bool
+	ordered bool
+	// open is the index of the last wave that has begun according to the status, and soaked is for how long it has been healthy since.
+	open     int
+	soaked   time.Duration
 	progress rollout.Progress
 }
 
@@ -66,6 +69,7 @@ func (r *rollingOut) startWaves() waves {
 	if before := &w.limits[last-1]; empty && before.Pods == 0 {
 		before.Soak, before.Approval = 0, false
 	}
+	w.open, w.soaked = r.storedWave(w.specs)
 	return w
 }
 
@@ -115,39 +119,32 @@ func (m matcher) wave(cluster string, with labels.Set, subsets []string) int {
 	return first
 }
 
-// limitsOf returns the limits and gates of a wave. common are the gates of all waves. Of two times, the longer one counts.
+// limitsOf returns the limits and gates of a wave. common are the gates of all waves.
 func (r *rollingOut) limitsOf(w pods.RolloutWave, common []pods.RolloutGate) rollout.Wave {
 	out := rollout.Wave{Pods: int(ptr.Deref(w.Pods, 0)), Clusters: int(ptr.Deref(w.MaxConcurrentClusters, 0))}
-	for _, gate := range slices.Concat(w.Gates, common) {
-		switch gate.Type {
-		case pods.SoakGate:
-			out.Soak = max(out.Soak, time.Duration(ptr.Deref(gate.Seconds, 0))*time.Second)
-		case pods.ApprovalGate:
-			out.Approval, out.Approved = true, approval.Given(r.o.approvals, r.o.ud.UID, r.target, w.Name)
-		}
-	}
+	out.Soak, out.Approval = rollout.Gates(w.Gates, common)
+	out.Approved = out.Approval && approval.Given(r.o.approvals, r.o.ud.UID, r.target, w.Name)
 	return out
 }
 
 // advance lets waves begin, and sets the limits of the last one that has. The parts have the next numbers of replicas.
-func (w *waves) advance(r *rollingOut, l *rollout.Limits) {
+func (w *waves) advance(l *rollout.Limits, parts []rollout.Part) {
 	if l.Open = len(w.specs); !w.ordered {
 		return
 	}
-	open, soaked := w.stored(r)
-	w.progress = rollout.Advance(w.limits, open, soaked, l.SkipStale, r.parts)
+	w.progress = rollout.Advance(w.limits, w.open, w.soaked, l.SkipStale, parts)
 	now := w.limits[w.progress.Open]
 	l.Open, l.Pods, l.Clusters = w.progress.Open, now.Pods, now.Clusters
 }
 
-// stored returns the last wave that has begun according to the status, and for how long it has soaked. A wave that is not in the plan anymore
-// counts as the first one, so that nothing begins too early.
-func (w *waves) stored(r *rollingOut) (open int, soaked time.Duration) {
+// storedWave returns the last wave that has begun according to the status, and for how long it has been healthy since. A wave that is not in
+// the plan anymore counts as the first one, so that nothing begins too early.
+func (r *rollingOut) storedWave(specs []pods.RolloutWave) (open int, soaked time.Duration) {
 	s := r.o.ud.Status.Rollout
 	if s == nil || s.Revision != r.target {
 		return 0, 0
 	}
-	if open = slices.IndexFunc(w.specs, func(spec pods.RolloutWave) bool { return spec.Name == s.Wave }); open < 0 {
+	if open = slices.IndexFunc(specs, func(spec pods.RolloutWave) bool { return spec.Name == s.Wave }); open < 0 {
 		return 0, 0
 	}
 	return open, r.o.soaked
@@ -155,13 +152,7 @@ func (w *waves) stored(r *rollingOut) (open int, soaked time.Duration) {
 
 // begins reports whether a wave begins that the status doesn't name yet. Then the status is written before any row, so that a hub that stops in
 // between doesn't hold up what it has begun.
-func (w *waves) begins(r *rollingOut) bool {
-	if !w.ordered {
-		return false
-	}
-	open, _ := w.stored(r)
-	return w.progress.Open > open
-}
+func (w *waves) begins() bool { return w.ordered && w.progress.Open > w.open }
 
 // recheck returns how soon the time of a gate is over, or is to be stored; 0 if none is running.
 func (w *waves) recheck() time.Duration {
@@ -294,7 +285,7 @@ func (s *soaks) planned(ud *appsv1beta1.UnitedDeployment, p planned, now time.Ti
 		delete(s.of, key)
 		return
 	}
-	if r.waves.begins(r) {
+	if r.waves.begins() {
 		return // The wave before counts until the status names the next one.
 	}
 	if s.of == nil {

@@ -42,7 +42,7 @@ func (w *wavy) reconcile(t *testing.T) (planned, int) {
 	w.o.soaked = w.times.elapsed(w.o.ud, w.now)
 	p, writes, r := plan(w.o), 0, placement.Result{Rows: w.o.Rows}
 	w.times.planned(w.o.ud, p, w.now)
-	if w.began = p.rollout.waves.begins(p.rollout); w.began {
+	if w.began = p.rollout.waves.begins(); w.began {
 		r.Err = placement.ErrPlanAgain
 	} else {
 		_, writes = w.step(t)
@@ -176,6 +176,9 @@ func TestAWaveThatIsNotHealthySoaksAnew(t *testing.T) {
 	w.now = w.now.Add(20 * time.Second)
 	w.reconcile(t)
 	require.Equal(t, pods.WaveSoaking, w.phases()["canary"], "although the status, which was not written, has 50 s")
+	w.now = w.now.Add(59 * time.Second)
+	w.reconcile(t)
+	require.Equal(t, pods.WaveSoaking, w.phases()["canary"], "the time before the failure doesn't count")
 }
 
 func TestAWaveThatHasSoakedWaitsForItsApprovalAlone(t *testing.T) {

@@ -289,17 +289,17 @@ func allReady() sim.Edit {
 
 // rolling returns the scenarios of rollouts without waves.
 func rolling() []sim.Scenario {
-	objects, edit, version, full, started := waveObjects(func(*appsv1beta1.UnitedDeployment) {}), setWave, setVersion, isFull, allReady()
+	objects := waveObjects(func(*appsv1beta1.UnitedDeployment) {})
 	paused := func(paused bool, when func(*sim.World) bool) sim.Edit {
-		return edit(fmt.Sprintf("paused=%t", paused), when, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.UpdateStrategy.Rollout.Paused = paused })
+		return setWave(fmt.Sprintf("paused=%t", paused), when, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.UpdateStrategy.Rollout.Paused = paused })
 	}
 	partition := func(n int32, when func(*sim.World) bool) sim.Edit {
-		return edit(fmt.Sprintf("partition %d", n), when, func(ud *appsv1beta1.UnitedDeployment) {
+		return setWave(fmt.Sprintf("partition %d", n), when, func(ud *appsv1beta1.UnitedDeployment) {
 			ud.Spec.UpdateStrategy.Rollout.Partition = new(intstr.FromInt32(n))
 		})
 	}
 	scale := func(n int32, when func(*sim.World) bool) sim.Edit {
-		return edit(fmt.Sprintf("%d replicas", n), when, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = &n })
+		return setWave(fmt.Sprintf("%d replicas", n), when, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = &n })
 	}
 	has := func(version string, n int32) func(*sim.World) bool {
 		return func(w *sim.World) bool { return countVersion(w, version) >= n }
@@ -310,19 +310,19 @@ func rolling() []sim.Scenario {
 	}
 	back := phase(fleetv1alpha1.ClusterReady, "west")
 	return []sim.Scenario{
-		{Name: "a new version", Objects: objects, Edits: []sim.Edit{started, version("b", full)}},
-		{Name: "a rollback midway", Objects: objects, Edits: []sim.Edit{started, version("b", full), version("a", has("b", 3))}},
-		{Name: "another version midway", Objects: objects, Edits: []sim.Edit{started, version("b", full), version("c", has("b", 3))}},
-		{Name: "west is dark while a version is rolled out", Objects: objects, Edits: []sim.Edit{started, version("b", full), dark(has("b", 1)), back}},
-		{Name: "paused and resumed", Objects: objects, Edits: []sim.Edit{started, version("b", full), paused(true, has("b", 2)), paused(false, atRest)}},
+		{Name: "a new version", Objects: objects, Edits: []sim.Edit{allReady(), setVersion("b", isFull)}},
+		{Name: "a rollback midway", Objects: objects, Edits: []sim.Edit{allReady(), setVersion("b", isFull), setVersion("a", has("b", 3))}},
+		{Name: "another version midway", Objects: objects, Edits: []sim.Edit{allReady(), setVersion("b", isFull), setVersion("c", has("b", 3))}},
+		{Name: "west is dark while a version is rolled out", Objects: objects, Edits: []sim.Edit{allReady(), setVersion("b", isFull), dark(has("b", 1)), back}},
+		{Name: "paused and resumed", Objects: objects, Edits: []sim.Edit{allReady(), setVersion("b", isFull), paused(true, has("b", 2)), paused(false, atRest)}},
 		{Name: "a partition of four pods, then none", Objects: objects, Edits: []sim.Edit{
-			started, partition(4, full), version("b", full), partition(0, has("b", 2)),
+			allReady(), partition(4, isFull), setVersion("b", isFull), partition(0, has("b", 2)),
 		}},
 		{Name: "north joins while a version is rolled out", Objects: objects, Edits: []sim.Edit{
 			editWhen(func(*sim.World) bool { return true }, phase(fleetv1alpha1.ClusterReady, "east", "west")),
-			version("b", full), editWhen(has("b", 2), phase(fleetv1alpha1.ClusterReady, "north")),
+			setVersion("b", isFull), editWhen(has("b", 2), phase(fleetv1alpha1.ClusterReady, "north")),
 		}},
-		{Name: "scaled while a version is rolled out", Objects: objects, Edits: []sim.Edit{started, version("b", full), scale(9, has("b", 2))}},
+		{Name: "scaled while a version is rolled out", Objects: objects, Edits: []sim.Edit{allReady(), setVersion("b", isFull), scale(9, has("b", 2))}},
 	}
 }
 
