@@ -845,7 +845,7 @@ func (w *world) complete() bool {
 		if m.gone {
 			continue
 		}
-		if m.row.status.generation != m.row.generation || m.leaving {
+		if m.row.generation == 0 || m.row.status.generation != m.row.generation || m.leaving {
 			return false
 		}
 		for s, pods := range m.pods {
