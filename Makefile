@@ -34,14 +34,12 @@ CONCURRENT = grep -rlE --include='*.go' --exclude='*_test.go' \
 # The race detector is more expensive in integration tests, so only one kind runs with it.
 RACED := ./member/workload/cloneset
 # How many simulated schedules to run for each kind. There are up to 80,000 of one kind; "all" runs them and takes hours.
-FLOTILLA_SIM ?= $(if $(ALL),6000,400)
-# Simulations have their own stage. Only test-all runs them with the race detector.
-UNSIMULATED := $(if $(ALL),,-skip '^TestSimulation$$')
-# Packages with tests that search far longer in test-all. They are pure, so this search runs without the race detector.
-SEARCHED := ./hub/allot ./hub/rollout
-# Runs of each fuzz target, or a duration such as 10m; test-all does fewer, because compiling for it takes most of the time. The default is not a duration because Go 1.26 may report a target that found nothing
-# as failed when the time is up (go.dev/issue/75804).
-FUZZTIME ?= $(if $(ALL),5000x,20000x)
+FLOTILLA_SIM ?= $(if $(ALL),2000,400)
+# Simulations have their own stage. Only test-all runs some of them with the race detector too.
+UNSIMULATED := -skip '^TestSimulation$$'
+# Runs of each fuzz target, or a duration such as 10m; test-all does fewer, because compiling for it takes most of the time. The default is not a
+# duration because Go 1.26 may report a target that found nothing as failed when the time is up (go.dev/issue/75804).
+FUZZTIME ?= $(if $(ALL),2000x,20000x)
 # Rounds of chaos, each with its own seed.
 SOAK ?= $(if $(ALL),1,3)
 # The packages that make vulncheck checks.
@@ -93,16 +91,15 @@ test: ## run what CI runs after make verify; print times by stage, kind and pack
 	@go run ./e2e/tally $(RESULTS)
 
 .PHONY: test-all
-test-all: ## run make test with nothing skipped: more schedules, every test, -race everywhere, mutants, fuzzing, soak (hours)
+test-all: ## run make test with nothing skipped: more schedules, every test, mutants, fuzzing, soak (hours)
 	@$(MAKE) --no-print-directory test FLOTILLA_TEST=all
 
 .PHONY: unit
 unit: $(RESULTS)/. ## run unit and golden tests and the seeds of fuzz targets; with the race detector where there are goroutines
 	@all=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | sed 's|^$(CURDIR)|.|' | sort); \
-	raced=$(if $(ALL),$$all,$$(comm -12 <(echo "$$all") <($(CONCURRENT)))); \
-	plain="$$(comm -23 <(echo "$$all") <(echo "$$raced")) $(if $(ALL),$(SEARCHED))"; export GOGC=400; \
+	raced=$$(comm -12 <(echo "$$all") <($(CONCURRENT))); plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); export GOGC=400; \
 	$(call gotest,unit) $(UNSIMULATED) -timeout 30m $$plain; \
-	FLOTILLA_TEST=gate $(call racetest,unit) $(UNSIMULATED) -timeout 30m $$raced
+	$(call racetest,unit) $(if $(ALL),,$(UNSIMULATED)) -timeout 30m $$raced
 	cd e2e/image && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race) ./...
 	cd e2e/kube && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race,-vet=off) ./cmd/labdns/... ./cmd/labnode/...
 
@@ -121,7 +118,7 @@ integration: lab-build $(RESULTS)/. ## run tests against real apiservers; all pa
 	files=$$(grep -rl --include='*_test.go' --exclude-dir=lab '^//go:build integration' apis charts cmd hub member pkg testkit); \
 	tests="^($$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | cut -c6- | grep -v '^TestMain$$' | sort -u | paste -sd '|'))\$$"; \
 	all=$$(xargs -n1 dirname <<< "$$files" | sort -u | sed 's|^|./|'); \
-	raced=$(if $(ALL),$$all,$$(comm -12 <(echo "$$all") <(printf '%s\n' $(RACED)))); \
+	raced=$$(comm -12 <(echo "$$all") <(printf '%s\n' $(RACED))); \
 	plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); \
 	if [ -n "$$plain" ]; then $(call clustertest,integration,$$plain,-p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests"); fi; \
 	( export CGO_ENABLED=1; $(call clustertest,integration-race,$$raced,-race -p 2 -parallel 4 -tags integration -timeout 15m -run "$$tests") )
@@ -139,7 +136,7 @@ lab-test: lab-build $(RESULTS)/. ## test the lab itself; skipped if the same sou
 	touch "$$passed"
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target FUZZTIME (20000x; in test-all 5000x) times
+fuzz: ## run each fuzz target FUZZTIME (20000x; in test-all 2000x) times
 	@for file in $$(grep -rlE --include='*_test.go' '^func Fuzz' apis pkg hub member); do \
 	  for target in $$(grep -oE '^func Fuzz[A-Za-z0-9_]+' $$file | cut -c6-); do \
 	    echo "--- $$target ($$(dirname $$file))"; \
