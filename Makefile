@@ -33,6 +33,8 @@ CONCURRENT = grep -rlE --include='*.go' --exclude='*_test.go' \
   '^\s*go [a-zA-Z(]|^\s*"(sync|sync/atomic|golang.org/x/sync/.*)"|make\(chan' . | xargs -n1 dirname | sort -u
 # The race detector is more expensive in integration tests, so only one kind runs with it.
 RACED := ./member/workload/cloneset
+# RACE=all runs all unit and integration tests with the race detector.
+RACE ?=
 # How many simulated schedules to run for each kind. There are up to 80,000 of one kind; "all" runs them and takes hours.
 FLOTILLA_SIM ?= $(if $(ALL),2000,400)
 # Simulations have their own stage. Only test-all runs some of them with the race detector too.
@@ -97,8 +99,8 @@ test-all: ## run make test with nothing skipped: more schedules, every test, mut
 .PHONY: unit
 unit: $(RESULTS)/. ## run unit and golden tests and the seeds of fuzz targets; with the race detector where there are goroutines
 	@all=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | sed 's|^$(CURDIR)|.|' | sort); \
-	raced=$$(comm -12 <(echo "$$all") <($(CONCURRENT))); plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); export GOGC=400; \
-	$(call gotest,unit) $(UNSIMULATED) -timeout 30m $$plain; \
+	raced=$(if $(filter all,$(RACE)),$$all,$$(comm -12 <(echo "$$all") <($(CONCURRENT)))); plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); export GOGC=400; \
+	if [ -n "$$plain" ]; then $(call gotest,unit) $(UNSIMULATED) -timeout 30m $$plain; fi; \
 	$(call racetest,unit) $(if $(ALL),,$(UNSIMULATED)) -timeout 30m $$raced
 	cd e2e/image && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race) ./...
 	cd e2e/kube && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race,-vet=off) ./cmd/labdns/... ./cmd/labnode/...
@@ -118,7 +120,7 @@ integration: lab-build $(RESULTS)/. ## run tests against real apiservers; all pa
 	files=$$(grep -rl --include='*_test.go' --exclude-dir=lab '^//go:build integration' apis charts cmd hub member pkg testkit); \
 	tests="^($$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | cut -c6- | grep -v '^TestMain$$' | sort -u | paste -sd '|'))\$$"; \
 	all=$$(xargs -n1 dirname <<< "$$files" | sort -u | sed 's|^|./|'); \
-	raced=$$(comm -12 <(echo "$$all") <(printf '%s\n' $(RACED))); \
+	raced=$(if $(filter all,$(RACE)),$$all,$$(comm -12 <(echo "$$all") <(printf '%s\n' $(RACED)))); \
 	plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); \
 	if [ -n "$$plain" ]; then $(call clustertest,integration,$$plain,-p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests"); fi; \
 	( export CGO_ENABLED=1; $(call clustertest,integration-race,$$raced,-race -p 2 -parallel 4 -tags integration -timeout 15m -run "$$tests") )
