@@ -44,7 +44,7 @@ func TestAFailedTestIsRunAgainAlone(t *testing.T) {
 			name: "six different failures", packages: []string{"six"}, run: ".",
 			runs: map[string]int{"TestOne": 1, "TestTwo": 1, "TestThree": 1, "TestFour": 1, "TestFive": 1, "TestSix": 1}, says: "exceeds maximum (5)",
 		},
-		{name: "a TestMain that fails after the tests", packages: []string{"leak"}, run: ".", runs: map[string]int{"TestPasses": 1}, says: "none of its tests"},
+		{name: "a TestMain that fails after the tests", packages: []string{"leak"}, run: ".", runs: map[string]int{"TestPasses": 1}, says: "none of its tests did. Its TestMain printed:\nPASS\nleaked\n"},
 		{name: "a test that ends the program", packages: []string{"exit"}, run: ".", runs: map[string]int{"TestEnds": 2}, says: "TestEnds did not end"},
 		{name: "a panic", packages: []string{"panics"}, run: ".", runs: map[string]int{"TestPanics": 1}, says: "suspected panic"},
 		{name: "a missing package", packages: []string{"none"}, run: ".", says: "directory not found"},

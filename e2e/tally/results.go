@@ -158,7 +158,7 @@ func (p *packageResult) addPackageEvent(e event) {
 			}
 		}
 		if e.Action == fail && !failed {
-			p.broken = append(p.broken, "it failed, and none of its tests: see what its TestMain says")
+			p.broken = append(p.broken, "it failed, and none of its tests did. Its TestMain printed:\n"+strings.TrimSpace(p.runs[len(p.runs)-1].String()))
 		}
 	}
 }

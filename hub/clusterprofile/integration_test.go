@@ -39,7 +39,9 @@ func run(t *testing.T, s *testenv.Env, events *testkit.Events) (stop func()) {
 	cfg := rest.CopyConfig(s.REST())
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:ships:flotilla-hub", Groups: []string{"system:authenticated"}}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"},
+		// As in package option: when a priority queue stops, one of its goroutines may block forever (controller-runtime#3538).
+		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
 	})
 	require.NoError(t, err)
 	require.NoError(t, Setup(mgr, Options{Namespace: "clusters", Events: events}))

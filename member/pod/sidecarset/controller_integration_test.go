@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -52,7 +53,10 @@ func TestTheControllerInCluster(t *testing.T) {
 	s.UID = ""
 	require.NoError(t, c.Create(t.Context(), s))
 
-	mgr, err := ctrl.NewManager(c.REST(), ctrl.Options{Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard()})
+	mgr, err := ctrl.NewManager(c.REST(), ctrl.Options{
+		Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
+		Controller: config.Controller{UsePriorityQueue: new(false)}, // As in package option.
+	})
 	require.NoError(t, err)
 	require.NoError(t, Setup(mgr, Options{
 		Options: control.Options{Clock: clock.RealClock{}}, Namespace: system, Opening: listening{},
