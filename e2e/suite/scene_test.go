@@ -492,18 +492,29 @@ func (s *scene) rowsCounted() bool {
 	require.NoError(s, env.Hub.Client.List(s.ctx, clusters))
 	require.NoError(s, env.Hub.Client.List(s.ctx, rows))
 	return !slices.ContainsFunc(clusters.Items, func(mc fleetv1alpha1.MemberCluster) bool {
-		counts := fleetv1alpha1.RowCounts{}
-		for _, row := range rows.Items {
-			if row.Namespace != fleetv1alpha1.Namespace(mc.Name) {
-				continue
-			}
-			counts.Total++
-			if row.Status.Phase == fleetv1alpha1.WorkHealthy {
-				counts.Healthy++
+		var counts fleetv1alpha1.RowCounts
+		for i := range rows.Items {
+			if rows.Items[i].Namespace == fleetv1alpha1.Namespace(mc.Name) {
+				countRow(&counts, &rows.Items[i])
 			}
 		}
-		return mc.Status.Rows != nil && (mc.Status.Rows.Total != counts.Total || mc.Status.Rows.Healthy != counts.Healthy)
+		return mc.Status.Rows != nil && *mc.Status.Rows != counts
 	})
+}
+
+// countRow counts a row as the status of its MemberCluster does.
+func countRow(counts *fleetv1alpha1.RowCounts, row *fleetv1alpha1.MemberWork) {
+	phase := row.Status.Phase
+	counts.Total++
+	if row.Status.ObservedGeneration == row.Generation && phase != "" && phase != fleetv1alpha1.WorkBlocked {
+		counts.Applied++
+	}
+	if phase == fleetv1alpha1.WorkHealthy {
+		counts.Healthy++
+	}
+	if phase == fleetv1alpha1.WorkBlocked || phase == fleetv1alpha1.WorkDegraded {
+		counts.Degraded++
+	}
 }
 
 // requireQuiet requires that our managers write nothing but renewals of Leases for that long.
